@@ -1,0 +1,328 @@
+// fedmrn bench core: the core's speed, each figure with its baseline measured
+// in the same run, alternating with it, because machines are noisy.
+#include <Random123/philox.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fedmrn/cli/commands.h"
+#include "fedmrn/core/accumulate.h"
+#include "fedmrn/core/aggregate.h"
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/hadamard.h"
+#include "fedmrn/core/mask.h"
+#include "fedmrn/core/philox.h"
+#include "fedmrn/core/tile.h"
+#include "hwy/highway.h"
+#include "hwy/targets.h"
+
+namespace fedmrn::cli {
+namespace {
+
+constexpr size_t kParams = size_t{1} << 24;
+constexpr size_t kHadamardFloats = size_t{1} << 20;
+constexpr size_t kWords = size_t{1} << 16;  // fits L2: measures the generator
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 != 0 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// Median seconds of each of several works, run in turn `repeats` times after
+// one turn to warm up; and, for each, the median of its times over the first
+// work's time in the same turn.
+struct Timing {
+  double seconds;
+  double ratio_to_first;
+};
+std::vector<Timing> Compare(int repeats,
+                            const std::vector<std::function<void()>>& works) {
+  std::vector<std::vector<double>> seconds(works.size()), ratios(works.size());
+  for (int turn = -1; turn < repeats; ++turn) {
+    double first = 0;
+    for (size_t i = 0; i < works.size(); ++i) {
+      const double s = SecondsOf(works[i]);
+      if (i == 0) first = s;
+      if (turn >= 0) {
+        seconds[i].push_back(s);
+        ratios[i].push_back(s / first);
+      }
+    }
+  }
+  std::vector<Timing> result;
+  for (size_t i = 0; i < works.size(); ++i) {
+    result.push_back({Median(seconds[i]), Median(ratios[i])});
+  }
+  return result;
+}
+
+// Values like a trained update's: about a tenth of the noise's magnitude.
+std::vector<float> SomeUpdate(uint64_t seed, size_t size) {
+  std::vector<float> values(size);
+  NoiseValues({NoiseKind::kGaussian, 0.001f, seed}, 0, values);
+  return values;
+}
+
+// Random123's own loop, as its documentation shows it.
+void Random123Words(uint64_t seed, std::vector<uint32_t>& words) {
+  r123::Philox4x32 generate;
+  const r123::Philox4x32::key_type key = {
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}};
+  for (size_t block = 0; block < words.size() / 4; ++block) {
+    const r123::Philox4x32::ctr_type counter = {
+        {static_cast<uint32_t>(block), 0, 0, 0}};
+    const r123::Philox4x32::ctr_type out = generate(counter, key);
+    std::copy(out.begin(), out.end(), words.begin() + 4 * block);
+  }
+}
+
+// What FedAvg's local step does; the compiler vectorises it.
+void PlainSgd(std::vector<float>& w, const std::vector<float>& g, float lr) {
+  for (size_t i = 0; i < w.size(); ++i) w[i] -= lr * g[i];
+}
+
+struct Row {
+  const char* key;
+  double value;
+  const char* target;
+  std::string note;
+};
+
+std::vector<Row> RunCore(int repeats,
+                         const std::function<void(const char*)>& say) {
+  std::vector<Row> rows;
+  const auto ms = [](double s) { return fmt::format("{:.2f} ms", s * 1e3); };
+
+  say("aggregation");
+  {
+    constexpr size_t kClients = 10;
+    const uint64_t tiles = TilesFor(kParams);
+    std::vector<std::vector<float>> floats;
+    std::vector<Bytes> masks;
+    std::vector<DenseUpdate> dense;
+    std::vector<MaskedUpdate> masked;
+    for (size_t k = 0; k < kClients; ++k) {
+      floats.push_back(SomeUpdate(k, kParams));
+      Masking masking;
+      masking.noise.seed = k + 1;
+      masks.emplace_back(kParams / 8);
+      FinalMask(masking, floats[k], masks[k]);
+      dense.push_back({reinterpret_cast<const uint8_t*>(floats[k].data()),
+                       600.0 * (1 << 26)});
+      masked.push_back({masking.noise, masks[k].data(), 600});
+    }
+    std::vector<int64_t> sum(kParams);
+    std::vector<SmallTile> small(tiles);
+    std::vector<float> plain_sum(kParams);
+    const auto add = [&](size_t count, bool masks_too) {
+      return [&, count, masks_too] {
+        if (masks_too) {
+          AddMasked(MaskKind::kBinary, std::span(masked).first(count), 0, tiles,
+                    kParams, small);
+        } else {
+          AddDense(std::span(dense).first(count), 0, tiles, sum);
+        }
+      };
+    };
+    const auto one = Compare(repeats, {add(1, false), add(1, true), [&] {
+                                         for (size_t i = 0; i < kParams; ++i) {
+                                           plain_sum[i] += 0.1f * floats[0][i];
+                                         }
+                                       }});
+    rows.push_back(
+        {"aggregate_vs_dense_ratio", one[1].ratio_to_first, "<= 1.0",
+         ms(one[1].seconds) + " / " + ms(one[0].seconds) + ", one client"});
+    rows.push_back({"aggregate_vs_float_axpy_ratio",
+                    one[1].seconds / one[2].seconds, "reported",
+                    "against sum += p*x in float32, not order-independent: " +
+                        ms(one[2].seconds)});
+    const auto ten =
+        Compare(repeats, {add(kClients, false), add(kClients, true)});
+    rows.push_back({"aggregate_10_vs_dense_ratio", ten[1].ratio_to_first,
+                    "<= 1.0",
+                    ms(ten[1].seconds) + " / " + ms(ten[0].seconds) +
+                        ", ten clients together"});
+    rows.push_back({"aggregate_10_gparams_per_s",
+                    1e-9 * kClients * kParams / ten[1].seconds, "reported",
+                    "masked parameters added, 10^9 per second"});
+  }
+
+  say("aggregation from bytes");
+  {
+    // The whole way of a frame: parse, check, add.
+    std::vector<float> update = SomeUpdate(1, kParams);
+    const auto frame_of = [&](CodecId codec, Noise noise) {
+      FrameHeader header;
+      header.codec = codec;
+      header.examples = 600;
+      header.noise = noise;
+      return EncodeFrame(header, {}, update, {}).value();
+    };
+    const Noise noise{NoiseKind::kUniform, 0.01f, 1};
+    const Bytes mask_frame = frame_of(CodecId::kMrnBinary, noise);
+    const Bytes float_frame =
+        frame_of(CodecId::kFloat32, {NoiseKind::kNone, 0, 0});
+    RoundSpec spec;
+    spec.params = kParams;
+    spec.codec = CodecId::kMrnBinary;
+    spec.noise = noise.kind;
+    spec.magnitude = noise.magnitude;
+    const Aggregator empty_masked = Aggregator::Create(spec).value();
+    spec.codec = CodecId::kFloat32;
+    spec.noise = NoiseKind::kNone;
+    spec.magnitude = 0;
+    const Aggregator empty_dense = Aggregator::Create(spec).value();
+    std::vector<double> mask_s, dense_s, threads_s;
+    for (int turn = 0; turn < repeats; ++turn) {
+      Aggregator a = empty_masked, b = empty_dense, c = empty_masked;
+      mask_s.push_back(SecondsOf([&] { (void)a.Add(mask_frame); }));
+      dense_s.push_back(SecondsOf([&] { (void)b.Add(float_frame); }));
+      threads_s.push_back(SecondsOf([&] {
+        (void)c.Add(mask_frame,
+                    static_cast<int>(std::thread::hardware_concurrency()));
+      }));
+    }
+    rows.push_back({"add_frame_vs_dense_ratio",
+                    Median(mask_s) / Median(dense_s), "reported",
+                    ms(Median(mask_s)) + " / " + ms(Median(dense_s)) +
+                        ", from received bytes: parse, check, add"});
+    rows.push_back(
+        {"add_frame_threads_speedup", Median(mask_s) / Median(threads_s),
+         "reported",
+         fmt::format("{} threads: {}", std::thread::hardware_concurrency(),
+                     ms(Median(threads_s)))});
+  }
+
+  say("random numbers");
+  {
+    std::vector<uint32_t> words(kWords);
+    const int inner = 64;
+    const auto t =
+        Compare(repeats, {[&] {
+                            for (int i = 0; i < inner; ++i)
+                              Random123Words(i, words);
+                          },
+                          [&] {
+                            for (int i = 0; i < inner; ++i) {
+                              PhiloxWords({static_cast<uint64_t>(i)}, 0, words);
+                            }
+                          }});
+    rows.push_back({"philox_gwords_per_s", 1e-9 * inner * kWords / t[1].seconds,
+                    "reported", "32-bit words, 10^9 per second"});
+    rows.push_back({"philox_vs_random123_ratio", 1 / t[1].ratio_to_first,
+                    ">= 4.0",
+                    fmt::format("Random123's own loop: {:.3f}",
+                                1e-9 * inner * kWords / t[0].seconds)});
+  }
+
+  say("Hadamard transform");
+  {
+    std::vector<float> x = SomeUpdate(3, kHadamardFloats);
+    const auto t = Compare(repeats * 3, {[&] { Hadamard(x); },
+                                         [&] {
+                                           for (float& v : x) v *= 0x1p-10f;
+                                         }});
+    rows.push_back({"fwht_gfloats_per_s", 1e-9 * kHadamardFloats / t[0].seconds,
+                    ">= 1.0", "2^20 floats: " + ms(t[0].seconds)});
+  }
+
+  say("masked step");
+  {
+    std::vector<float> w(kParams, 0.05f), g = SomeUpdate(4, kParams),
+                                          u(kParams), effective(kParams);
+    Masking masking;
+    LocalStep at{10, 100, 0.1f};
+    const auto t = Compare(
+        repeats, {[&] { PlainSgd(w, g, 1e-9f); },
+                  [&] { MaskedStep(masking, at, w, g, u, effective); }});
+    rows.push_back({"mask_step_vs_sgd_ratio", t[1].ratio_to_first, "<= 3.0",
+                    ms(t[1].seconds) + " / " + ms(t[0].seconds) +
+                        " (w -= lr*g), 2^24 parameters"});
+  }
+
+  say("encoding");
+  {
+    const std::vector<float> update = SomeUpdate(5, kParams);
+    const auto encode = [&](CodecId codec, Noise noise) {
+      return [&, codec, noise] {
+        FrameHeader header;
+        header.codec = codec;
+        header.examples = 1;
+        header.noise = noise;
+        (void)EncodeFrame(header, {}, update, {}).value();
+      };
+    };
+    const auto t =
+        Compare(std::max(3, repeats / 3),
+                {encode(CodecId::kMrnBinary, {NoiseKind::kUniform, 0.01f, 1}),
+                 encode(CodecId::kDrive, {NoiseKind::kNone, 0, 1})});
+    rows.push_back({"drive_encode_vs_mrn_ratio", t[1].ratio_to_first,
+                    "reported",
+                    ms(t[1].seconds) + " / " + ms(t[0].seconds) +
+                        ", whole frames of 2^24 parameters"});
+  }
+  return rows;
+}
+
+}  // namespace
+
+void AddBenchCore(CLI::App& bench, int& exit_code) {
+  CLI::App* core = bench.add_subcommand(
+      "core", "Noise, masks, transforms and aggregation, on one thread");
+  struct Options {
+    bool json = false;
+    int repeats = 15;
+  };
+  auto options = std::make_shared<Options>();
+  core->add_flag("--json", options->json, "Print a JSON object");
+  core->add_option("--repeats", options->repeats, "Repetitions of each figure")
+      ->check(CLI::Range(3, 1000))
+      ->capture_default_str();
+  core->callback([options, &exit_code] {
+    const auto rows = RunCore(options->repeats, [](const char* what) {
+      fmt::print(stderr, "measuring {} ...\n", what);
+    });
+    const char* target =
+        hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
+    if (options->json) {
+      nlohmann::ordered_json out;
+      for (const Row& row : rows) out[row.key] = row.value;
+      out["simd"] = target;
+      out["repeats"] = options->repeats;
+      out["version"] = FEDMRN_VERSION;
+      fmt::print("{}\n", out.dump(2));
+    } else {
+      fmt::print("fedmrn {}, {}; medians of {} repetitions\n", FEDMRN_VERSION,
+                 target, options->repeats);
+      for (const Row& row : rows) {
+        fmt::print("{:<30} {:>8.3f}  {:<9} {}\n", row.key, row.value,
+                   row.target, row.note);
+      }
+    }
+    exit_code = kExitOk;
+  });
+}
+
+void AddBench(CLI::App& app, int& exit_code) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure speed, each figure beside its baseline");
+  bench->require_subcommand(1);
+  AddBenchCore(*bench, exit_code);
+}
+
+}  // namespace fedmrn::cli

@@ -1,0 +1,29 @@
+#include <fmt/core.h>
+
+#include <exception>
+
+#include "fedmrn/cli/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace fedmrn::cli;
+  CLI::App app{
+      "FedMRN: federated learning that uploads one bit per parameter.\n"
+      "Every figure about upload is a sum of real frame lengths."};
+  app.set_version_flag("--version", "fedmrn " FEDMRN_VERSION);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::help);
+  int exit_code = kExitOk;
+  AddInspect(app, exit_code);
+  AddBench(app, exit_code);
+  AddDemo(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // 0 for --help and --version.
+    return app.exit(error) == 0 ? kExitOk : kExitBadInput;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "fedmrn: {}\n", error.what());
+    return 1;
+  }
+  return exit_code;
+}

@@ -1,0 +1,301 @@
+#include "fedmrn/core/aggregate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <thread>
+
+#include "fedmrn/core/accumulate.h"
+#include "fedmrn/core/check.h"
+#include "fedmrn/core/tile.h"
+
+namespace fedmrn {
+namespace {
+
+// The sum may grow to 2^62 and one weighted value to 2^50, which leaves room
+// for rounding in both int64 and a double's mantissa.
+constexpr int kSumBits = 62;
+constexpr int kValueBits = 50;
+constexpr int kDenseGridBits = 40;
+constexpr float kMaxDense = 0x1p40f;
+
+// The least b with value <= 2^b.
+int BitsFor(double value) {
+  int exponent;
+  return std::frexp(value, &exponent) == 0.5 ? exponent - 1 : exponent;
+}
+
+// fn(first_tile, end_tile) over all tiles, in `threads` contiguous ranges.
+template <typename Fn>
+void ParallelTiles(uint64_t params, int threads, Fn fn) {
+  const uint64_t tiles = TilesFor(params);
+  const uint64_t parts =
+      std::clamp<uint64_t>(threads > 0 ? threads : 1, 1, tiles);
+  std::vector<std::thread> others;
+  for (uint64_t p = 1; p < parts; ++p) {
+    others.emplace_back(fn, tiles * p / parts, tiles * (p + 1) / parts);
+  }
+  fn(0, tiles / parts);
+  for (std::thread& other : others) other.join();
+}
+
+// False if one is beyond the limit.
+bool AllWithin(const uint8_t* values, uint64_t count, float limit) {
+  bool all = true;
+  for (uint64_t i = 0; i < count; ++i) {
+    all &= std::fabs(LoadLe<float>(values + 4 * i)) <= limit;
+  }
+  return all;
+}
+
+Error Foreign(std::string message) {
+  return Error{ErrorCode::kForeign, std::move(message)};
+}
+
+}  // namespace
+
+Aggregator::Aggregator(const RoundSpec& spec)
+    : spec_(spec), dense_sum_(spec.dense_count) {
+  if (masked()) {
+    small_.resize(TilesFor(spec.params));
+  } else {
+    sum_.resize(spec.params);
+  }
+  const int limit_bits = BitsFor(spec.max_abs_value);
+  grid_bits_ = kValueBits - limit_bits - BitsFor(spec.max_examples);
+  const uint64_t room =
+      masked()
+          ? (uint64_t{1} << kSumBits) /
+                static_cast<uint64_t>(MaxOdd(spec.noise))
+          : uint64_t{1} << (kSumBits - kValueBits + BitsFor(spec.max_examples));
+  // dense_sum_: 2^40 * 2^40 * 2^46 stays below 2^127.
+  max_weight_ = std::min(room, uint64_t{1} << 46);
+}
+
+Result<Aggregator> Aggregator::Create(const RoundSpec& spec) {
+  const Codec* codec = FindCodec(spec.codec);
+  const auto bad = [](std::string message) {
+    return Error{ErrorCode::kBadValue, std::move(message)};
+  };
+  if (codec == nullptr) return bad("there is no such codec");
+  if (spec.params == 0 || spec.params > kMaxParams) {
+    return bad("the number of parameters must be 1 to 2^32");
+  }
+  if (spec.dense_count > kMaxDenseValues) return bad("too many dense values");
+  if (spec.examples_per_weight == 0 || spec.max_examples == 0) {
+    return bad("examples_per_weight and max_examples must be at least 1");
+  }
+  if (!(spec.max_abs_value >= 0x1p-60f && spec.max_abs_value <= 0x1p30f)) {
+    return bad("max_abs_value must be 2^-60 to 2^30");
+  }
+  if (codec->uses_noise) {
+    const Noise noise{spec.noise, spec.magnitude, 0};
+    if (!IsValid(noise)) return bad("the round's noise is not valid");
+    if (static_cast<float>(MaxOdd(spec.noise)) * NoiseUnit(noise) >
+        spec.max_abs_value) {
+      return bad("the round's noise exceeds max_abs_value");
+    }
+  } else if (spec.noise != NoiseKind::kNone || spec.magnitude != 0) {
+    return bad("this codec takes no noise");
+  }
+  return Aggregator(spec);
+}
+
+bool Aggregator::masked() const {
+  return spec_.codec == CodecId::kMrnBinary ||
+         spec_.codec == CodecId::kMrnSigned;
+}
+
+double Aggregator::unit() const {
+  return masked() ? NoiseUnit({spec_.noise, spec_.magnitude, 0})
+                  : std::ldexp(1.0, -grid_bits_);
+}
+
+uint64_t Aggregator::WeightOf(const FrameView& frame) const {
+  return (uint64_t{frame.examples} + spec_.examples_per_weight - 1) /
+         spec_.examples_per_weight;
+}
+
+Status Aggregator::Admit(const FrameView& frame) const {
+  if (frame.round != spec_.round) {
+    return Error{ErrorCode::kStale,
+                 "the frame is of round " + std::to_string(frame.round) +
+                     ", this is round " + std::to_string(spec_.round)};
+  }
+  if (frame.broadcast) return Foreign("a model broadcast is not an update");
+  if (frame.fingerprint != spec_.fingerprint || frame.params != spec_.params ||
+      frame.dense_count != spec_.dense_count) {
+    return Foreign("the frame is of another model");
+  }
+  if (frame.codec != spec_.codec) {
+    return Foreign(
+        "the frame's codec is " + std::string(FindCodec(frame.codec)->name) +
+        ", this round's is " + std::string(FindCodec(spec_.codec)->name));
+  }
+  if (frame.noise.kind != spec_.noise ||
+      frame.noise.magnitude != spec_.magnitude) {
+    return Foreign("the frame's noise is not this round's");
+  }
+  if (seen_.contains(frame.client)) {
+    return Error{
+        ErrorCode::kDuplicate,
+        "client " + std::to_string(frame.client) + " has been added already"};
+  }
+  if (frame.examples > spec_.max_examples) {
+    return Error{ErrorCode::kBadValue,
+                 std::to_string(frame.examples) +
+                     " examples exceed this round's limit of " +
+                     std::to_string(spec_.max_examples)};
+  }
+  if (total_weight_ + WeightOf(frame) > max_weight_) {
+    return Error{ErrorCode::kFull, "the round's total weight is exhausted"};
+  }
+  // float16 cannot exceed the limit.
+  if (!frame.dense_half &&
+      !AllWithin(frame.dense.data(), frame.dense_count, kMaxDense)) {
+    return Error{ErrorCode::kBadValue, "a dense value exceeds 2^40"};
+  }
+  return Ok();
+}
+
+Status Aggregator::Add(ByteView frame, int threads) {
+  return std::move(AddAll({&frame, 1}, threads)[0]);
+}
+
+std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
+                                       int threads) {
+  std::vector<Status> verdicts;
+  std::vector<MaskedUpdate> masked_updates;
+  std::vector<DenseUpdate> dense_updates;
+  std::vector<float> decoded;
+  const double grid = std::ldexp(1.0, grid_bits_);
+  const auto add_dense = [&] {
+    ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
+      AddDense(dense_updates, first, end, sum_);
+    });
+    dense_updates.clear();
+  };
+
+  for (const ByteView& bytes : frames) {
+    const Result<FrameView> frame = ParseFrame(bytes);
+    if (!frame) {
+      verdicts.push_back(frame.error());
+      continue;
+    }
+    if (Status status = Admit(*frame); !status) {
+      verdicts.push_back(std::move(status));
+      continue;
+    }
+    const uint64_t weight = WeightOf(*frame);
+    if (masked()) {
+      masked_updates.push_back({frame->noise, frame->payload.data(), weight});
+    } else {
+      const uint8_t* values = frame->payload.data();
+      if (spec_.codec != CodecId::kFloat32) {
+        decoded.resize(spec_.params);
+        DecodeUpdate(*frame, decoded);
+        values = reinterpret_cast<const uint8_t*>(decoded.data());
+      }
+      if (!AllWithin(values, spec_.params, spec_.max_abs_value)) {
+        verdicts.push_back(
+            Error{ErrorCode::kBadValue,
+                  "a value of the update exceeds this round's limit of " +
+                      std::to_string(spec_.max_abs_value)});
+        continue;
+      }
+      dense_updates.push_back({values, static_cast<double>(weight) * grid});
+      // `decoded` serves one frame at a time.
+      if (spec_.codec != CodecId::kFloat32) add_dense();
+    }
+    std::vector<float> dense(frame->dense_count);
+    frame->CopyDense(dense);
+    for (size_t i = 0; i < dense.size(); ++i) {
+      dense_sum_[i] += static_cast<Int128>(std::nearbyint(
+                           std::ldexp(double{dense[i]}, kDenseGridBits))) *
+                       static_cast<Int128>(weight);
+    }
+    total_weight_ += weight;
+    seen_.insert(frame->client);
+    verdicts.push_back(Ok());
+  }
+
+  AddMaskedUpdates(masked_updates, threads);
+  if (!dense_updates.empty()) add_dense();
+  return verdicts;
+}
+
+void Aggregator::Drain(int64_t factor, int threads) {
+  sum_.resize(spec_.params);
+  ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
+    DrainMasked(spec_.noise, factor, first, end, small_, sum_);
+  });
+  small_weight_ = 0;
+}
+
+void Aggregator::AddMaskedUpdates(std::span<const MaskedUpdate> updates,
+                                  int threads) {
+  if (updates.empty()) return;
+  const MaskKind mask = spec_.codec == CodecId::kMrnBinary ? MaskKind::kBinary
+                                                           : MaskKind::kSigned;
+  const uint64_t room = MaxSmallWeight(spec_.noise);
+  const auto add = [&](std::span<const MaskedUpdate> some) {
+    ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
+      AddMasked(mask, some, first, end, spec_.params, small_);
+    });
+  };
+  for (size_t k = 0; k < updates.size();) {
+    if (updates[k].weight > room) {
+      // Too heavy for int32: on its own, with the weight as a factor.
+      if (small_weight_ > 0) Drain(1, threads);
+      MaskedUpdate unweighted = updates[k];
+      unweighted.weight = 1;
+      add({&unweighted, 1});
+      Drain(static_cast<int64_t>(updates[k].weight), threads);
+      ++k;
+      continue;
+    }
+    size_t end = k;
+    while (end < updates.size() &&
+           small_weight_ + updates[end].weight <= room) {
+      small_weight_ += updates[end++].weight;
+    }
+    add(updates.subspan(k, end - k));
+    if (end < updates.size()) Drain(1, threads);
+    k = end;
+  }
+}
+
+Status Aggregator::Finish(std::span<float> weights, std::span<float> dense,
+                          int threads) const {
+  FEDMRN_CHECK(weights.size() == spec_.params);
+  FEDMRN_CHECK(dense.size() == spec_.dense_count);
+  if (seen_.empty()) {
+    return Error{ErrorCode::kBadValue, "no frame has been added"};
+  }
+  const double scale = unit() / static_cast<double>(total_weight_);
+  ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
+    for (uint64_t tile = first; tile < end; ++tile) {
+      const size_t at = tile * kTile;
+      const size_t count = std::min<size_t>(kTile, weights.size() - at);
+      int64_t total[kTile] = {};
+      if (!sum_.empty()) std::copy_n(sum_.data() + at, count, total);
+      if (masked()) {
+        SmallTile copy = small_[tile];
+        DrainMasked(spec_.noise, 1, 0, 1, {&copy, 1}, {total, kTile});
+      }
+      for (size_t i = 0; i < count; ++i) {
+        weights[at + i] = static_cast<float>(
+            double{weights[at + i]} + static_cast<double>(total[i]) * scale);
+      }
+    }
+  });
+  const double dense_scale =
+      std::ldexp(1 / static_cast<double>(total_weight_), -kDenseGridBits);
+  for (size_t i = 0; i < dense.size(); ++i) {
+    dense[i] =
+        static_cast<float>(static_cast<double>(dense_sum_[i]) * dense_scale);
+  }
+  return Ok();
+}
+
+}  // namespace fedmrn

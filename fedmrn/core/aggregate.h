@@ -1,0 +1,88 @@
+// The server's side of a round (paper, Eq. 5):
+//
+//   w <- w + sum_k p'_k * u_hat_k,   p'_k = weight_k / sum of weights,
+//
+// straight from frames, in O(d) memory whatever the number of clients. The sum
+// is kept in integers, so it is the same to the bit for any order of arrival,
+// any grouping into calls and any number of threads: masked noise is summed
+// exactly, in units of the noise; other updates are rounded once each to a
+// fixed grid.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "fedmrn/core/accumulate.h"
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/result.h"
+
+namespace fedmrn {
+
+// What a round's frames must look like. A frame that differs is refused, so
+// that one client can neither spoil the sum nor outweigh the others.
+struct RoundSpec {
+  uint32_t round = 0;
+  uint64_t fingerprint = 0;
+  uint64_t params = 0;
+  uint32_t dense_count = 0;
+  CodecId codec = CodecId::kMrnBinary;
+  NoiseKind noise = NoiseKind::kNone;  // the mrn codecs: every client's noise
+  float magnitude = 0;
+  // Weight = examples / examples_per_weight, rounded up. 1: the paper's share
+  // of the data; the batch size: the authors' share of the mini-batches.
+  uint32_t examples_per_weight = 1;
+  // Hostile values end here.
+  uint32_t max_examples = 1 << 20;
+  float max_abs_value = 16;  // of an update, masked or not
+};
+
+// Not thread-safe; AddAll uses threads of its own.
+class Aggregator {
+ public:
+  // Fails on a spec that no frame can meet.
+  static Result<Aggregator> Create(const RoundSpec& spec);
+
+  // Adds one frame. On an error the sum is untouched and the frame may be
+  // dropped and forgotten.
+  Status Add(ByteView frame, int threads = 1);
+
+  // Adds several frames; one verdict each, in their order. Faster than one by
+  // one: the sum is read and written once for all of them.
+  std::vector<Status> AddAll(std::span<const ByteView> frames, int threads);
+
+  size_t clients() const { return seen_.size(); }
+  uint64_t total_weight() const { return total_weight_; }
+
+  // weights <- weights + mean update; dense <- mean dense section. Fails, and
+  // changes nothing, if no frame has been added. The sum stays as it is.
+  Status Finish(std::span<float> weights, std::span<float> dense,
+                int threads = 1) const;
+
+ private:
+  __extension__ using Int128 = __int128;
+
+  explicit Aggregator(const RoundSpec& spec);
+  // The checks that depend on this round.
+  Status Admit(const FrameView& frame) const;
+  uint64_t WeightOf(const FrameView& frame) const;
+  bool masked() const;
+  // The value of 1 in sum_ and small_.
+  double unit() const;
+  void AddMaskedUpdates(std::span<const MaskedUpdate> updates, int threads);
+  void Drain(int64_t factor, int threads);
+
+  RoundSpec spec_;
+  int grid_bits_ = 0;        // other codecs: sum_ counts in 2^-grid_bits_
+  uint64_t max_weight_ = 0;  // the most that sum_ has room for
+  uint64_t total_weight_ = 0;
+  std::unordered_set<uint64_t> seen_;
+  std::vector<int64_t> sum_;       // masked: empty until small_ is first full
+  std::vector<SmallTile> small_;   // masked: where updates are added first
+  uint64_t small_weight_ = 0;      // in small_
+  std::vector<Int128> dense_sum_;  // in 2^-40
+};
+
+}  // namespace fedmrn

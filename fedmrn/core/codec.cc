@@ -1,0 +1,139 @@
+#include "fedmrn/core/codec.h"
+
+#include <cmath>
+#include <limits>
+
+#include "fedmrn/core/codec_rows.h"
+
+namespace fedmrn {
+
+std::span<const Codec> Codecs() {
+  static const Codec kTable[] = {
+      kFloat32Codec,   kFloat16Codec, kMrnBinaryCodec,
+      kMrnSignedCodec, kSignSgdCodec, kTopKCodec,
+      kTernGradCodec,  kDriveCodec,   kEdenCodec,
+  };
+  return kTable;
+}
+
+const Codec* FindCodec(CodecId id) {
+  for (const Codec& codec : Codecs()) {
+    if (codec.id == id) return &codec;
+  }
+  return nullptr;
+}
+
+const Codec* FindCodec(std::string_view name) {
+  for (const Codec& codec : Codecs()) {
+    if (codec.name == name) return &codec;
+  }
+  return nullptr;
+}
+
+Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
+  if (frame.payload.size() == expected) return Ok();
+  return PayloadError(ErrorCode::kBadFormat, 0,
+                      "the payload has " +
+                          std::to_string(frame.payload.size()) +
+                          " bytes instead of " + std::to_string(expected));
+}
+
+Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count,
+                   float min) {
+  const uint8_t* at = frame.payload.data() + offset;
+  constexpr float kMax = std::numeric_limits<float>::max();
+  // Whole blocks first, without a branch per value; false for NaN.
+  const auto good = [&](float value) { return value >= min && value <= kMax; };
+  constexpr uint64_t kBlock = 1024;
+  for (uint64_t block = 0; block < count; block += kBlock) {
+    const uint64_t end = block + kBlock < count ? block + kBlock : count;
+    bool all = true;
+    for (uint64_t i = block; i < end; ++i) {
+      all &= good(LoadLe<float>(at + 4 * i));
+    }
+    for (uint64_t i = block; !all && i < end; ++i) {
+      if (!good(LoadLe<float>(at + 4 * i))) {
+        return PayloadError(
+            ErrorCode::kBadValue, offset + 4 * i,
+            "value " + std::to_string(i) + " is not finite or out of range");
+      }
+    }
+  }
+  return Ok();
+}
+
+Result<std::vector<uint32_t>> SegmentsFor(const EncodeOptions& options,
+                                          uint64_t params) {
+  uint64_t sum = 0;
+  for (uint32_t length : options.segments) {
+    if (length == 0) return Error{ErrorCode::kBadValue, "a segment is empty"};
+    sum += length;
+  }
+  if (options.segments.empty()) {
+    if (params > std::numeric_limits<uint32_t>::max()) {
+      return Error{ErrorCode::kBadValue, "a segment exceeds 2^32 - 1 values"};
+    }
+    return std::vector<uint32_t>{static_cast<uint32_t>(params)};
+  }
+  if (sum != params) {
+    return Error{ErrorCode::kBadValue,
+                 "the segments sum to " + std::to_string(sum) +
+                     " instead of the update's " + std::to_string(params)};
+  }
+  return std::vector<uint32_t>(options.segments.begin(),
+                               options.segments.end());
+}
+
+void AppendSegments(std::span<const uint32_t> segments,
+                    std::span<const float> scales, Bytes& payload) {
+  AppendLe(static_cast<uint32_t>(segments.size()), payload);
+  AppendLe(segments, payload);
+  AppendLe(scales, payload);
+}
+
+Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
+                                      uint64_t packed_bytes) {
+  const ByteView payload = frame.payload;
+  if (payload.size() < 4) {
+    return PayloadError(ErrorCode::kTruncated, payload.size(),
+                        "the payload ends before its segment count");
+  }
+  SegmentedPayload result;
+  result.count = LoadLe<uint32_t>(payload.data());
+  const uint64_t lengths_end = 4 + uint64_t{4} * result.count;
+  if (result.count == 0 || lengths_end > payload.size()) {
+    return PayloadError(
+        ErrorCode::kBadFormat, 0,
+        std::to_string(result.count) + " segments do not fit the payload");
+  }
+  result.lengths = payload.data() + 4;
+  uint64_t sum = 0;
+  uint64_t scales = 0;
+  for (uint32_t s = 0; s < result.count; ++s) {
+    const uint32_t length = result.length(s);
+    if (length == 0) {
+      return PayloadError(ErrorCode::kBadValue, 4 + size_t{4} * s,
+                          "segment " + std::to_string(s) + " is empty");
+    }
+    sum += length;
+    scales += per == ScalePer::kSegment ? 1 : std::popcount(length);
+  }
+  if (sum != frame.params) {
+    return PayloadError(ErrorCode::kBadFormat, 4,
+                        "the segments sum to " + std::to_string(sum) +
+                            " instead of " + std::to_string(frame.params));
+  }
+  const uint64_t scales_end = lengths_end + 4 * scales;
+  if (Status status = CheckPayloadBytes(frame, scales_end + packed_bytes);
+      !status) {
+    return status.error();
+  }
+  if (Status status = CheckFloats(frame, lengths_end, scales, 0); !status) {
+    return status.error();
+  }
+  result.scales = payload.data() + lengths_end;
+  result.packed = payload.subspan(scales_end);
+  return result;
+}
+
+}  // namespace fedmrn

@@ -1,0 +1,82 @@
+// float32 (FedAvg) and float16: the values themselves.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "fedmrn/core/codec_rows.h"
+#include "fedmrn/core/float16.h"
+
+namespace fedmrn {
+namespace {
+
+Status EncodeFloat32(FrameHeader&, const EncodeOptions&,
+                     std::span<const float> update, Bytes& payload) {
+  AppendLe(update, payload);
+  return Ok();
+}
+
+Status ValidateFloat32(const FrameView& frame) {
+  if (Status status = CheckPayloadBytes(frame, 4 * frame.params); !status) {
+    return status;
+  }
+  return CheckFloats(frame, 0, frame.params,
+                     std::numeric_limits<float>::lowest());
+}
+
+void DecodeFloat32(const FrameView& frame, std::span<float> out) {
+  std::memcpy(out.data(), frame.payload.data(), frame.payload.size());
+}
+
+Status EncodeFloat16(FrameHeader&, const EncodeOptions&,
+                     std::span<const float> update, Bytes& payload) {
+  for (size_t i = 0; i < update.size(); ++i) {
+    if (std::fabs(update[i]) > kMaxFloat16) {
+      return Error{ErrorCode::kBadValue,
+                   "value " + std::to_string(i) + " exceeds float16's 65504"};
+    }
+    AppendLe(Float16FromFloat(update[i]), payload);
+  }
+  return Ok();
+}
+
+Status ValidateFloat16(const FrameView& frame) {
+  if (Status status = CheckPayloadBytes(frame, 2 * frame.params); !status) {
+    return status;
+  }
+  for (uint64_t i = 0; i < frame.params; ++i) {
+    if ((LoadLe<uint16_t>(frame.payload.data() + 2 * i) & 0x7C00) == 0x7C00) {
+      return PayloadError(ErrorCode::kBadValue, 2 * i,
+                          "value " + std::to_string(i) + " is not finite");
+    }
+  }
+  return Ok();
+}
+
+void DecodeFloat16(const FrameView& frame, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = FloatFromFloat16(LoadLe<uint16_t>(frame.payload.data() + 2 * i));
+  }
+}
+
+}  // namespace
+
+const Codec kFloat32Codec = {.id = CodecId::kFloat32,
+                             .name = "float32",
+                             .summary = "the values, 32 bits each (FedAvg)",
+                             .uses_noise = false,
+                             .uses_seed = false,
+                             .uses_param = false,
+                             .encode = EncodeFloat32,
+                             .validate = ValidateFloat32,
+                             .decode = DecodeFloat32};
+const Codec kFloat16Codec = {.id = CodecId::kFloat16,
+                             .name = "float16",
+                             .summary = "the values, 16 bits each",
+                             .uses_noise = false,
+                             .uses_seed = false,
+                             .uses_param = false,
+                             .encode = EncodeFloat16,
+                             .validate = ValidateFloat16,
+                             .decode = DecodeFloat16};
+
+}  // namespace fedmrn

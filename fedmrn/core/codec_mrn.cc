@@ -1,0 +1,69 @@
+// mrn-binary and mrn-signed: FedMRN's own. The payload is the final mask, one
+// bit a parameter; the noise is named in the header. Encoding an update that
+// was trained without masking is the paper's "FedAvg w. SM".
+#include "fedmrn/core/codec_rows.h"
+#include "fedmrn/core/mask.h"
+
+namespace fedmrn {
+namespace {
+
+template <MaskKind kKind>
+Status Encode(FrameHeader& header, const EncodeOptions& options,
+              std::span<const float> update, Bytes& payload) {
+  const Masking masking{.kind = kKind,
+                        .stochastic = options.stochastic,
+                        .progressive = false,
+                        .noise = header.noise,
+                        .draw_seed = options.draw_seed};
+  const size_t at = payload.size();
+  payload.resize(at + BytesForBits(update.size()));
+  FinalMask(masking, update, std::span(payload).subspan(at));
+  return Ok();
+}
+
+Status Validate(const FrameView& frame) {
+  if (Status status = CheckPayloadBytes(frame, BytesForBits(frame.params));
+      !status) {
+    return status;
+  }
+  if (!PaddingIsZero(frame.payload, frame.params)) {
+    return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
+                        "bits behind the last parameter are set");
+  }
+  return Ok();
+}
+
+template <MaskKind kKind>
+void Decode(const FrameView& frame, std::span<float> out) {
+  NoiseValues(frame.noise, 0, out);
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!TestBit(frame.payload.data(), i)) {
+      out[i] = kKind == MaskKind::kBinary ? 0 : -out[i];
+    }
+  }
+}
+
+}  // namespace
+
+const Codec kMrnBinaryCodec = {
+    .id = CodecId::kMrnBinary,
+    .name = "mrn-binary",
+    .summary = "seeded noise kept or dropped, 1 bit each (FedMRN)",
+    .uses_noise = true,
+    .uses_seed = true,
+    .uses_param = false,
+    .encode = Encode<MaskKind::kBinary>,
+    .validate = Validate,
+    .decode = Decode<MaskKind::kBinary>};
+const Codec kMrnSignedCodec = {
+    .id = CodecId::kMrnSigned,
+    .name = "mrn-signed",
+    .summary = "seeded noise kept or flipped, 1 bit each (FedMRNS)",
+    .uses_noise = true,
+    .uses_seed = true,
+    .uses_param = false,
+    .encode = Encode<MaskKind::kSigned>,
+    .validate = Validate,
+    .decode = Decode<MaskKind::kSigned>};
+
+}  // namespace fedmrn

@@ -1,0 +1,243 @@
+// drive and eden: rotate, then quantise each coordinate. Both rotate the
+// power-of-two blocks of each segment, r = H D x / sqrt(d) with random signs D
+// from the header's seed, and send a scale per block:
+//   drive: the signs of r; scale |r|_1/d (least error) or |r|_2^2/|r|_1
+//          (unbiased), as codec_param says (0, 1);
+//   eden:  indices of the Lloyd-Max quantiser of N(0,1) at codec_param = 1..4
+//          bits; scale |r|_2^2 / <c, r>, unbiased.
+// Decoding is S * D H c / sqrt(d) for both.
+#include <algorithm>
+#include <cmath>
+
+#include "fedmrn/core/codec_rows.h"
+#include "fedmrn/core/hadamard.h"
+#include "fedmrn/core/philox.h"
+
+namespace fedmrn {
+namespace {
+
+// Lloyd-Max quantisers of the standard normal distribution (EDEN, ICML'22): the
+// positive halves.
+constexpr float kCentroids[4][8] = {
+    {0.7978845608028654f},
+    {0.4527800398860679f, 1.5104176087114887f},
+    {0.24509416307340598f, 0.7560052489539643f, 1.3439092613750225f,
+     2.151945669890335f},
+    {0.12839501671105813f, 0.38804823445328507f, 0.6567589957631145f,
+     0.9423402689122875f, 1.2562309480263467f, 1.6180460517130526f,
+     2.069016730231837f, 2.732588804065177f}};
+
+// All 2^bits centroids, ascending, and the midpoints between them.
+struct Quantiser {
+  explicit Quantiser(int bits) : levels(1 << bits) {
+    const int half = levels / 2;
+    for (int i = 0; i < half; ++i) {
+      centroid[half + i] = kCentroids[bits - 1][i];
+      centroid[half - 1 - i] = -kCentroids[bits - 1][i];
+    }
+    for (int i = 0; i + 1 < levels; ++i) {
+      edge[i] = (centroid[i] + centroid[i + 1]) / 2;
+    }
+  }
+  // A value on an edge goes to the lower cell.
+  uint32_t Index(float z) const {
+    uint32_t index = 0;
+    for (int i = 0; i + 1 < levels; ++i) index += z > edge[i];
+    return index;
+  }
+
+  int levels;
+  float centroid[16] = {};
+  float edge[15] = {};
+};
+
+// x[j] *= D[first + j] * factor. D is the Bernoulli stream of the seed.
+void ApplySigns(uint64_t seed, uint64_t first, float factor,
+                std::span<float> x) {
+  const PhiloxStream stream{seed, Purpose::kRotation, 0};
+  constexpr size_t kWords = 128;
+  uint32_t words[kWords];
+  for (size_t done = 0; done < x.size();) {
+    const uint64_t block = (first + done) / 128;
+    const size_t skip = (first + done) % 128;
+    const size_t count = std::min(kWords * 32 - skip, x.size() - done);
+    PhiloxWords(stream, block, {words, (skip + count + 31) / 32});
+    for (size_t j = 0; j < count; ++j) {
+      const size_t bit = skip + j;
+      const bool plus = words[bit / 32] >> (bit % 32) & 1;
+      x[done + j] *= plus ? factor : -factor;
+    }
+    done += count;
+  }
+}
+
+float InverseSqrt(size_t n) {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
+}
+
+// Rotates each block of `x` and calls quantise(r), which returns its scale.
+template <typename Quantise>
+Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
+                    std::span<const float> update, Bytes& payload, int bits,
+                    Quantise quantise) {
+  const auto segments = SegmentsFor(options, update.size());
+  if (!segments) return segments.error();
+  std::vector<float> rotated(update.begin(), update.end());
+  std::vector<float> scales;
+  Bytes packed;
+  packed.reserve(BytesForBits(update.size() * static_cast<uint64_t>(bits)));
+  {
+    BitWriter out(packed);
+    size_t first = 0;
+    for (uint32_t length : *segments) {
+      ForEachBlock(length, [&](uint64_t offset, uint64_t size) {
+        const std::span<float> r =
+            std::span(rotated).subspan(first + offset, size);
+        // Scaling first keeps large values from overflowing the sums.
+        ApplySigns(header.noise.seed, first + offset, InverseSqrt(size), r);
+        Hadamard(r);
+        const double scale = quantise(std::span<const float>(r), out);
+        scales.push_back(static_cast<float>(scale));
+      });
+      first += length;
+    }
+  }
+  for (float scale : scales) {
+    if (!std::isfinite(scale)) {
+      return Error{ErrorCode::kBadValue, "the update's scale overflows"};
+    }
+  }
+  AppendSegments(*segments, scales, payload);
+  AppendLe(std::span<const uint8_t>(packed), payload);
+  return Ok();
+}
+
+double SumOfSquares(std::span<const float> r) {
+  return LaneSum(r, [](float x) { return double{x} * double{x}; });
+}
+
+Status EncodeDrive(FrameHeader& header, const EncodeOptions& options,
+                   std::span<const float> update, Bytes& payload) {
+  header.codec_param = options.unbiased ? 1 : 0;
+  return EncodeBlocks(header, options, update, payload, 1,
+                      [&](std::span<const float> r, BitWriter& out) -> double {
+                        for (float x : r) out.Put(x >= 0, 1);
+                        const double l1 = LaneSum(
+                            r, [](float x) { return std::fabs(double{x}); });
+                        if (l1 == 0) return 0;
+                        return options.unbiased
+                                   ? SumOfSquares(r) / l1
+                                   : l1 / static_cast<double>(r.size());
+                      });
+}
+
+Status EncodeEden(FrameHeader& header, const EncodeOptions& options,
+                  std::span<const float> update, Bytes& payload) {
+  if (options.bits < 1 || options.bits > 4) {
+    return Error{ErrorCode::kBadValue,
+                 "eden takes 1 to 4 bits, not " + std::to_string(options.bits)};
+  }
+  header.codec_param = static_cast<uint32_t>(options.bits);
+  const Quantiser quantiser(options.bits);
+  return EncodeBlocks(header, options, update, payload, options.bits,
+                      [&](std::span<const float> r, BitWriter& out) -> double {
+                        const double squares = SumOfSquares(r);
+                        const float to_normal =
+                            squares > 0
+                                ? static_cast<float>(std::sqrt(
+                                      static_cast<double>(r.size()) / squares))
+                                : 0;
+                        double dot = 0;
+                        for (float x : r) {
+                          const uint32_t index = quantiser.Index(x * to_normal);
+                          out.Put(index, options.bits);
+                          dot += double{quantiser.centroid[index]} * double{x};
+                        }
+                        return dot > 0 ? squares / dot : 0;
+                      });
+}
+
+Result<SegmentedPayload> Read(const FrameView& frame, int bits) {
+  return ReadSegments(frame, ScalePer::kBlock,
+                      BytesForBits(frame.params * static_cast<uint64_t>(bits)));
+}
+
+Status ValidateBits(const FrameView& frame, int bits) {
+  const auto payload = Read(frame, bits);
+  if (!payload) return payload.error();
+  if (!PaddingIsZero(payload->packed,
+                     frame.params * static_cast<uint64_t>(bits))) {
+    return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
+                        "bits behind the last parameter are set");
+  }
+  return Ok();
+}
+
+constexpr size_t kParamOffset = 64;  // of codec_param in the frame
+
+Status ValidateDrive(const FrameView& frame) {
+  if (frame.codec_param > 1) {
+    return Error{ErrorCode::kBadValue, "drive's parameter must be 0 or 1",
+                 kParamOffset};
+  }
+  return ValidateBits(frame, 1);
+}
+
+Status ValidateEden(const FrameView& frame) {
+  if (frame.codec_param < 1 || frame.codec_param > 4) {
+    return Error{ErrorCode::kBadValue, "eden's bits must be 1 to 4",
+                 kParamOffset};
+  }
+  return ValidateBits(frame, static_cast<int>(frame.codec_param));
+}
+
+void DecodeBlocks(const FrameView& frame, int bits,
+                  std::span<const float> centroids, std::span<float> out) {
+  const SegmentedPayload payload = Read(frame, bits).value();
+  BitReader in(payload.packed);
+  size_t first = 0;
+  uint64_t scale_index = 0;
+  for (uint32_t s = 0; s < payload.count; ++s) {
+    ForEachBlock(payload.length(s), [&](uint64_t offset, uint64_t size) {
+      const std::span<float> x = out.subspan(first + offset, size);
+      for (float& value : x) value = centroids[in.Get(bits)];
+      Hadamard(x);
+      ApplySigns(frame.noise.seed, first + offset,
+                 payload.scale(scale_index++) * InverseSqrt(size), x);
+    });
+    first += payload.length(s);
+  }
+}
+
+void DecodeDrive(const FrameView& frame, std::span<float> out) {
+  constexpr float kSigns[] = {-1, 1};
+  DecodeBlocks(frame, 1, kSigns, out);
+}
+
+void DecodeEden(const FrameView& frame, std::span<float> out) {
+  const int bits = static_cast<int>(frame.codec_param);
+  DecodeBlocks(frame, bits, Quantiser(bits).centroid, out);
+}
+
+}  // namespace
+
+const Codec kDriveCodec = {.id = CodecId::kDrive,
+                           .name = "drive",
+                           .summary = "signs of the rotated update, 1 bit each",
+                           .uses_noise = false,
+                           .uses_seed = true,
+                           .uses_param = true,
+                           .encode = EncodeDrive,
+                           .validate = ValidateDrive,
+                           .decode = DecodeDrive};
+const Codec kEdenCodec = {.id = CodecId::kEden,
+                          .name = "eden",
+                          .summary = "quantised rotated update, 1 to 4 bits",
+                          .uses_noise = false,
+                          .uses_seed = true,
+                          .uses_param = true,
+                          .encode = EncodeEden,
+                          .validate = ValidateEden,
+                          .decode = DecodeEden};
+
+}  // namespace fedmrn

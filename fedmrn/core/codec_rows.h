@@ -1,0 +1,94 @@
+// Inside the core only: the rows of the codec table and what they share.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "fedmrn/core/codec.h"
+#include "fedmrn/core/frame.h"
+
+namespace fedmrn {
+
+extern const Codec kFloat32Codec, kFloat16Codec;      // codec_float.cc
+extern const Codec kMrnBinaryCodec, kMrnSignedCodec;  // codec_mrn.cc
+extern const Codec kSignSgdCodec;                     // codec_signsgd.cc
+extern const Codec kTopKCodec;                        // codec_topk.cc
+extern const Codec kTernGradCodec;                    // codec_terngrad.cc
+extern const Codec kDriveCodec, kEdenCodec;           // codec_rotation.cc
+
+// An error at `offset` bytes into the payload.
+inline Error PayloadError(ErrorCode code, size_t offset, std::string message) {
+  return Error{code, std::move(message), kFrameHeaderBytes + offset};
+}
+
+// Whether a payload of `expected` bytes is there.
+Status CheckPayloadBytes(const FrameView& frame, uint64_t expected);
+
+// Whether each of `count` float32 values at payload byte `offset` is finite and
+// at least `min`.
+Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count,
+                   float min);
+
+// Payloads with scales, each scale for a segment of the vector:
+//   u32 count | u32 length * count | f32 scale * scales | packed bytes
+struct SegmentedPayload {
+  uint32_t count = 0;
+  const uint8_t* lengths = nullptr;
+  const uint8_t* scales = nullptr;
+  ByteView packed;
+
+  uint32_t length(uint32_t s) const {
+    return LoadLe<uint32_t>(lengths + size_t{4} * s);
+  }
+  float scale(uint64_t s) const { return LoadLe<float>(scales + 4 * s); }
+};
+
+enum class ScalePer : uint8_t {
+  kSegment,
+  kBlock,  // one for each binary digit of the segment's length
+};
+
+// The segments to encode with: options.segments, or one for all. Fails if they
+// do not sum to `params`, hold a zero, or if a length exceeds 32 bits.
+Result<std::vector<uint32_t>> SegmentsFor(const EncodeOptions& options,
+                                          uint64_t params);
+
+// Appends all of a segmented payload but its packed bytes.
+void AppendSegments(std::span<const uint32_t> segments,
+                    std::span<const float> scales, Bytes& payload);
+
+// Reads and checks all of it; `packed_bytes` must be what is left.
+Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
+                                      uint64_t packed_bytes);
+
+// Calls fn(offset, length) for the power-of-two blocks of a vector of `length`:
+// its binary digits, longest block first. No padding, so 1 bit stays 1 bit.
+template <typename Fn>
+void ForEachBlock(uint64_t length, Fn fn) {
+  uint64_t offset = 0;
+  while (length > 0) {
+    const uint64_t block = std::bit_floor(length);
+    fn(offset, block);
+    offset += block;
+    length -= block;
+  }
+}
+
+// Sums over eight fixed lanes: vectorisable, and the same on every machine.
+template <typename Term>
+double LaneSum(std::span<const float> values, Term term) {
+  double lanes[8] = {};
+  size_t i = 0;
+  for (; i + 8 <= values.size(); i += 8) {
+    for (size_t j = 0; j < 8; ++j) lanes[j] += term(values[i + j]);
+  }
+  for (size_t j = 0; i + j < values.size(); ++j) {
+    lanes[j] += term(values[i + j]);
+  }
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+}  // namespace fedmrn

@@ -1,0 +1,481 @@
+// One sweep over the codec table gives every codec its round-trip, size,
+// truncation and corruption tests; then the published numbers of each.
+#include "fedmrn/core/codec.h"
+
+#include <algorithm>
+#include <map>
+
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/mask.h"
+#include "fedmrn/core/test_util.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace fedmrn {
+namespace {
+
+FrameHeader HeaderFor(const Codec& codec, uint64_t seed = 7) {
+  FrameHeader header;
+  header.codec = codec.id;
+  header.examples = 600;
+  if (codec.uses_noise) {
+    header.noise = {NoiseKind::kUniform, 0.01f, seed};
+  } else if (codec.uses_seed) {
+    header.noise.seed = seed;
+  }
+  return header;
+}
+
+FrameHeader HeaderFor(std::string_view name, uint64_t seed = 7) {
+  return HeaderFor(*FindCodec(name), seed);
+}
+
+std::vector<float> Decode(ByteView bytes) {
+  const FrameView frame = ParseFrame(bytes).value();
+  std::vector<float> out(frame.params);
+  DecodeUpdate(frame, out);
+  return out;
+}
+
+std::vector<float> RoundTrip(const FrameHeader& header,
+                             const EncodeOptions& options,
+                             std::span<const float> update) {
+  return Decode(EncodeFrame(header, options, update, {}).value());
+}
+
+// Payload bits per parameter.
+double PayloadBits(const FrameHeader& header, const EncodeOptions& options,
+                   std::span<const float> update) {
+  const Bytes frame = EncodeFrame(header, options, update, {}).value();
+  return 8.0 *
+         static_cast<double>(frame.size() - kFrameHeaderBytes -
+                             kFrameChecksumBytes) /
+         static_cast<double>(update.size());
+}
+
+void FixChecksum(Bytes& frame) {
+  const size_t at = frame.size() - kFrameChecksumBytes;
+  StoreLe(uint64_t{XXH64(frame.data(), at, 0)}, frame.data() + at);
+}
+
+// Lengths around bytes, trits and powers of two, and the paper's layers.
+const size_t kSizes[] = {1, 2, 3, 5, 7, 8, 9, 31, 33, 64, 288, 1000, 2560};
+
+class EveryCodec : public testing::TestWithParam<Codec> {};
+
+TEST_P(EveryCodec, DecodesToSomethingCloseAndStable) {
+  for (size_t n : kSizes) {
+    const std::vector<float> update = Normal(n, n, 0.004f);
+    const FrameHeader header = HeaderFor(GetParam());
+    const Bytes frame = EncodeFrame(header, {}, update, {}).value();
+    EXPECT_EQ(frame, EncodeFrame(header, {}, update, {}).value());
+    const std::vector<float> out = Decode(frame);
+    for (float v : out) ASSERT_TRUE(std::isfinite(v));
+    // An update points the way of the client's, more or less.
+    if (n >= 288) {
+      EXPECT_GT(Dot(out, update), 0);
+    }
+  }
+}
+
+TEST_P(EveryCodec, EncodesZeros) {
+  const std::vector<float> zeros(100, 0.0f);
+  const std::vector<float> out = RoundTrip(HeaderFor(GetParam()), {}, zeros);
+  for (float v : out) ASSERT_TRUE(std::isfinite(v));
+  if (!GetParam().uses_noise) {
+    for (float v : out) EXPECT_EQ(v, 0);
+  }
+}
+
+TEST_P(EveryCodec, SegmentsChangeNothingButScales) {
+  const uint32_t segments[] = {288, 700, 12};
+  const std::vector<float> update = Normal(1, 1000, 0.004f);
+  EncodeOptions options;
+  options.segments = segments;
+  const std::vector<float> out =
+      RoundTrip(HeaderFor(GetParam()), options, update);
+  EXPECT_GT(Dot(out, update), 0);
+  const uint32_t wrong[] = {288, 700};
+  options.segments = wrong;
+  const auto refused = EncodeFrame(HeaderFor(GetParam()), options, update, {});
+  // Codecs without scales do not look at segments.
+  if (!refused) {
+    EXPECT_EQ(refused.error().code, ErrorCode::kBadValue);
+  }
+}
+
+TEST_P(EveryCodec, RefusesValuesThatAreNotFinite) {
+  for (float bad : {NAN, INFINITY, -INFINITY}) {
+    std::vector<float> update(10, 0.1f);
+    update[3] = bad;
+    const auto frame = EncodeFrame(HeaderFor(GetParam()), {}, update, {});
+    ASSERT_FALSE(frame.ok());
+    EXPECT_NE(frame.error().message.find("value 3"), std::string::npos);
+  }
+}
+
+TEST_P(EveryCodec, SurvivesLargeAndTinyValues) {
+  for (float scale : {1e-38f, 1e-30f, 1e4f}) {
+    const std::vector<float> update = Normal(3, 300, scale);
+    for (float v : RoundTrip(HeaderFor(GetParam()), {}, update)) {
+      ASSERT_TRUE(std::isfinite(v));
+    }
+  }
+}
+
+TEST_P(EveryCodec, TruncatedAtEveryLength) {
+  const float dense[] = {1, 2, 3};
+  const Bytes frame =
+      EncodeFrame(HeaderFor(GetParam()), {}, Normal(1, 300, 0.004f), dense)
+          .value();
+  ASSERT_TRUE(ParseFrame(frame).ok());
+  for (size_t n = 0; n < frame.size(); ++n) {
+    // In memory of exactly this size, so that a sanitizer sees any overrun.
+    const Bytes cut(frame.begin(), frame.begin() + n);
+    ASSERT_FALSE(ParseFrame(cut).ok()) << n;
+  }
+  Bytes longer = frame;
+  longer.push_back(0);
+  EXPECT_FALSE(ParseFrame(longer).ok());
+}
+
+TEST_P(EveryCodec, EveryByteFlipIsSeen) {
+  Bytes frame = EncodeFrame(HeaderFor(GetParam()), {}, Normal(1, 100, 0.004f),
+                            std::vector<float>(3))
+                    .value();
+  for (size_t i = 0; i < frame.size(); ++i) {
+    for (uint8_t flip : {0x01, 0x80, 0xFF}) {
+      frame[i] ^= flip;
+      const auto parsed = ParseFrame(frame);
+      ASSERT_FALSE(parsed.ok()) << "byte " << i;
+      ASSERT_FALSE(parsed.error().message.empty());
+      frame[i] ^= flip;
+    }
+  }
+  EXPECT_TRUE(ParseFrame(frame).ok());
+}
+
+// The same with a checksum that fits: whoever writes it can write anything.
+// Such a frame is either refused or decodes to finite values.
+TEST_P(EveryCodec, HostileBytesWithAGoodChecksumDoNoHarm) {
+  const Bytes good = EncodeFrame(HeaderFor(GetParam()), {},
+                                 Normal(1, 100, 0.004f), std::vector<float>(3))
+                         .value();
+  const std::vector<float> honest = Decode(good);
+  for (size_t i = 0; i + kFrameChecksumBytes < good.size(); ++i) {
+    for (int value : {0x00, 0x01, 0x7F, 0x80, 0xF2, 0xF3, 0xFF}) {
+      Bytes frame = good;
+      frame[i] = static_cast<uint8_t>(value);
+      FixChecksum(frame);
+      const auto parsed = ParseFrame(frame);
+      if (!parsed.ok() || parsed->params > 1000) continue;
+      std::vector<float> out(parsed->params);
+      DecodeUpdate(*parsed, out);
+      for (float v : out) ASSERT_FALSE(std::isnan(v)) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryCodec, testing::ValuesIn(Codecs()),
+                         CodecTestName);
+
+TEST(Codecs, IdsAndNamesAreUnique) {
+  std::map<CodecId, int> ids;
+  std::map<std::string_view, int> names;
+  for (const Codec& codec : Codecs()) {
+    EXPECT_EQ(++ids[codec.id], 1);
+    EXPECT_EQ(++names[codec.name], 1);
+    EXPECT_EQ(FindCodec(codec.name)->id, codec.id);
+  }
+  EXPECT_EQ(FindCodec("no-such-codec"), nullptr);
+  EXPECT_EQ(FindCodec(static_cast<CodecId>(0)), nullptr);
+}
+
+// ---- Wire cost: the CNN4 of the paper (Fashion-MNIST), per layer ----
+
+const uint32_t kCnn4[] = {288, 18432, 73728, 294912, 2560};
+constexpr size_t kCnn4Params = 389920;
+
+TEST(WireCost, BitsPerParameter) {
+  const std::vector<float> update = Normal(1, kCnn4Params, 0.002f);
+  EncodeOptions options;
+  options.segments = kCnn4;
+  const auto bits = [&](std::string_view name) {
+    return PayloadBits(HeaderFor(name), options, update);
+  };
+  EXPECT_EQ(bits("float32"), 32);
+  EXPECT_EQ(bits("float16"), 16);
+  EXPECT_EQ(bits("mrn-binary"), 1);
+  EXPECT_EQ(bits("mrn-signed"), 1);
+  // Scales and segment table: 44 bytes.
+  EXPECT_NEAR(bits("signsgd"), 1, 0.001);
+  // log2(3) = 1.585 at best, five trits a byte: 1.6.
+  EXPECT_NEAR(bits("terngrad"), 1.6, 0.001);
+  // Blocks by binary digits: no padding, where padding would cost 1.777.
+  EXPECT_NEAR(bits("drive"), 1, 0.002);
+  for (int b = 1; b <= 4; ++b) {
+    options.bits = b;
+    EXPECT_NEAR(bits("eden"), b, 0.002);
+  }
+  // 3 % of fp32 values, 0.960, and Rice-coded gaps, 0.1978.
+  EXPECT_NEAR(bits("topk"), 1.158, 0.002);
+}
+
+// Header and checksum, and nothing else, beside mask bits and dense floats.
+TEST(WireCost, OverheadIsAtMost96Bytes) {
+  const std::vector<float> update = Normal(1, kCnn4Params, 0.002f);
+  const std::vector<float> dense(1920, 1.0f);
+  const Bytes frame =
+      EncodeFrame(HeaderFor("mrn-binary"), {}, update, dense).value();
+  EXPECT_EQ(frame.size(), kCnn4Params / 8 + 4 * 1920 + 80);
+  EXPECT_LE(frame.size() - kCnn4Params / 8 - 4 * 1920, 96u);
+  FrameHeader half = HeaderFor("mrn-binary");
+  half.dense_half = true;
+  EXPECT_EQ(EncodeFrame(half, {}, update, dense).value().size(),
+            kCnn4Params / 8 + 2 * 1920 + 80);
+}
+
+// ---- DRIVE and EDEN ----
+
+double Vnmse(std::span<const float> x, std::span<const float> y) {
+  return SquaredError(x, y) / SquaredNorm(x);
+}
+
+// Log-normal, as in DRIVE's experiments: far from Gaussian before rotation.
+std::vector<float> LogNormal(size_t n) {
+  std::vector<float> x = Normal(99, n);
+  for (float& v : x) v = std::exp(v);
+  return x;
+}
+
+// Over 40 rotations at d = 2^13 the mean of vNMSE has a standard error of about
+// 0.002.
+TEST(Drive, PublishedError) {
+  const std::vector<float> x = LogNormal(1 << 13);
+  for (bool unbiased : {false, true}) {
+    EncodeOptions options;
+    options.unbiased = unbiased;
+    double sum = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      sum += Vnmse(x, RoundTrip(HeaderFor("drive", seed), options, x));
+    }
+    // pi/2 - 1 and 1 - 2/pi.
+    EXPECT_NEAR(sum / 40, unbiased ? 0.5708 : 0.3634, 0.01);
+  }
+}
+
+// The mean of ten messages of one vector: 0.057 unbiased, 0.155 biased.
+TEST(Drive, MeanOfTen) {
+  const std::vector<float> x = LogNormal(1 << 12);
+  for (bool unbiased : {false, true}) {
+    EncodeOptions options;
+    options.unbiased = unbiased;
+    double error = 0;
+    for (int trial = 0; trial < 10; ++trial) {
+      std::vector<float> mean(x.size());
+      for (uint64_t k = 0; k < 10; ++k) {
+        const auto y =
+            RoundTrip(HeaderFor("drive", 100 * trial + k), options, x);
+        for (size_t i = 0; i < x.size(); ++i) mean[i] += y[i] / 10;
+      }
+      error += Vnmse(x, mean) / 10;
+    }
+    EXPECT_NEAR(error, unbiased ? 0.0571 : 0.155, 0.005);
+  }
+}
+
+// Least error: <x, x_hat> = |x_hat|^2. Unbiased: <x, x_hat> = |x|^2, exactly.
+TEST(Drive, ScaleIdentities) {
+  const std::vector<float> x = LogNormal(1 << 12);
+  EncodeOptions options;
+  const auto biased = RoundTrip(HeaderFor("drive"), options, x);
+  EXPECT_NEAR(Dot(x, biased) / SquaredNorm(biased), 1, 1e-5);
+  options.unbiased = true;
+  const auto unbiased = RoundTrip(HeaderFor("drive"), options, x);
+  EXPECT_NEAR(Dot(x, unbiased) / SquaredNorm(x), 1, 1e-5);
+}
+
+TEST(Eden, PublishedError) {
+  const double published[] = {0.570796, 0.133121, 0.035784, 0.009592};
+  const std::vector<float> x = LogNormal(1 << 14);
+  for (int bits = 1; bits <= 4; ++bits) {
+    EncodeOptions options;
+    options.bits = bits;
+    double sum = 0;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      sum += Vnmse(x, RoundTrip(HeaderFor("eden", seed), options, x));
+    }
+    EXPECT_NEAR(sum / 20 / published[bits - 1], 1, 0.02) << bits;
+  }
+}
+
+TEST(Eden, IsUnbiased) {
+  const std::vector<float> x = LogNormal(1 << 10);
+  for (int bits = 1; bits <= 4; ++bits) {
+    EncodeOptions options;
+    options.bits = bits;
+    const auto y = RoundTrip(HeaderFor("eden"), options, x);
+    EXPECT_NEAR(Dot(x, y) / SquaredNorm(x), 1, 1e-5);
+  }
+}
+
+// One bit of EDEN is unbiased DRIVE: the same bits, the same values up to the
+// rounding of the scale.
+TEST(Eden, OneBitIsUnbiasedDrive) {
+  const std::vector<float> x = Normal(4, 5000, 0.01f);
+  EncodeOptions options;
+  options.unbiased = true;
+  options.bits = 1;
+  const Bytes drive = EncodeFrame(HeaderFor("drive"), options, x, {}).value();
+  const Bytes eden = EncodeFrame(HeaderFor("eden"), options, x, {}).value();
+  ASSERT_EQ(drive.size(), eden.size());
+  const size_t bits_at = drive.size() - kFrameChecksumBytes - 5000 / 8;
+  EXPECT_TRUE(std::equal(drive.begin() + bits_at,
+                         drive.end() - kFrameChecksumBytes,
+                         eden.begin() + bits_at));
+  const auto a = Decode(drive), b = Decode(eden);
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_NEAR(a[i], b[i], 1e-7);  // the values are of the order of 0.01
+  }
+}
+
+// ---- TernGrad ----
+
+TEST(TernGrad, PublishedNumbersOnGaussianInput) {
+  const std::vector<float> x = Normal(12, 1 << 20);
+  const auto y = RoundTrip(HeaderFor("terngrad"), {}, x);
+  size_t nonzero = 0;
+  for (float v : y) nonzero += v != 0;
+  EXPECT_NEAR(static_cast<double>(nonzero) / static_cast<double>(x.size()),
+              0.3176, 0.002);
+  EXPECT_NEAR(Vnmse(x, y), 1.010, 0.01);
+  EXPECT_NEAR(Dot(x, y) / SquaredNorm(x), 0.988, 0.005);
+}
+
+TEST(TernGrad, IsUnbiasedInsideTheClip) {
+  const std::vector<float> x = Normal(13, 500);
+  EncodeOptions options;
+  options.clip = 0;
+  std::vector<double> mean(x.size());
+  constexpr int kDraws = 2000;
+  float largest = 0;
+  for (int r = 0; r < kDraws; ++r) {
+    options.draw_seed = r;
+    const auto y = RoundTrip(HeaderFor("terngrad"), options, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      mean[i] += double{y[i]} / kDraws;
+      largest = std::max(largest, std::fabs(y[i]));
+    }
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    // Variance |x|(s - |x|) <= s^2/4.
+    ASSERT_NEAR(mean[i], x[i], 5 * largest / 2 / std::sqrt(kDraws));
+  }
+}
+
+// ---- SignSGD ----
+
+// Gain and error for Gaussian input at a = kappa * sigma (methods table).
+TEST(SignSgd, PublishedGainAndError) {
+  const std::vector<float> x = Normal(21, 1 << 20);
+  const struct {
+    float kappa;
+    double gain, vnmse;
+  } rows[] = {
+      {0.5f, .383, .484}, {1, .683, .635}, {2, .954, 3.09}, {3, .997, 8.01}};
+  for (const auto& row : rows) {
+    EncodeOptions options;
+    options.scale = row.kappa;
+    const auto y = RoundTrip(HeaderFor("signsgd"), options, x);
+    EXPECT_NEAR(Dot(x, y) / SquaredNorm(x), row.gain, 0.015);
+    EXPECT_NEAR(Vnmse(x, y) / row.vnmse, 1, 0.02);
+  }
+}
+
+// SignSGD with a fixed scale is FedAvg with signed stochastic masking and
+// Bernoulli noise of that magnitude: the same values to the last bit.
+TEST(SignSgd, FixedScaleIsSignedMaskingWithBernoulliNoise) {
+  const std::vector<float> x = Normal(22, 10007, 0.004f);
+  EncodeOptions options;
+  options.scale = 0.005f;
+  options.draw_seed = 31;
+  const auto signs = RoundTrip(HeaderFor("signsgd"), options, x);
+  FrameHeader masked = HeaderFor("mrn-signed");
+  masked.noise = {NoiseKind::kBernoulli, 0.005f, 12345};
+  ExpectSameBits(RoundTrip(masked, options, x), signs);
+}
+
+TEST(SignSgd, MaxScaleIsUnbiased) {
+  const std::vector<float> x = Normal(23, 200, 0.01f);
+  std::vector<double> mean(x.size());
+  constexpr int kDraws = 4000;
+  float scale = 0;
+  EncodeOptions options;
+  for (int r = 0; r < kDraws; ++r) {
+    options.draw_seed = r;
+    const auto y = RoundTrip(HeaderFor("signsgd"), options, x);
+    scale = std::fabs(y[0]);
+    for (size_t i = 0; i < x.size(); ++i) mean[i] += double{y[i]} / kDraws;
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_NEAR(mean[i], x[i], 5 * scale / std::sqrt(kDraws));
+  }
+}
+
+// ---- Top-k ----
+
+TEST(TopK, KeepsTheLargestAndBreaksTiesByIndex) {
+  const std::vector<float> x = {1, -5, 2, 2, -2, 0, 3, 2};
+  EncodeOptions options;
+  options.keep = 0.5;  // four of eight: -5, 3, and two of the four 2s
+  EXPECT_EQ(RoundTrip(HeaderFor("topk"), options, x),
+            (std::vector<float>{0, -5, 2, 2, 0, 0, 3, 0}));
+  options.keep = 1;
+  EXPECT_EQ(RoundTrip(HeaderFor("topk"), options, x), x);
+  options.keep = 0.0001;  // at least one
+  EXPECT_EQ(RoundTrip(HeaderFor("topk"), options, x),
+            (std::vector<float>{0, -5, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST(TopK, ThePapersCounts) {
+  for (const auto& [d, k] :
+       {std::pair<size_t, uint32_t>{389920, 11698}, {398176, 11945}}) {
+    const Bytes frame =
+        EncodeFrame(HeaderFor("topk"), {}, Normal(1, d), {}).value();
+    EXPECT_EQ(LoadLe<uint32_t>(frame.data() + kFrameHeaderBytes), k);
+    // Rice parameter 4 is the best at 3 %.
+    EXPECT_EQ(LoadLe<uint32_t>(frame.data() + kFrameHeaderBytes + 4), 4u);
+  }
+}
+
+TEST(TopK, RefusesASillyShare) {
+  const std::vector<float> x(10, 1.0f);
+  for (double keep : {0.0, -0.1, 1.5, double{NAN}}) {
+    EncodeOptions options;
+    options.keep = keep;
+    EXPECT_FALSE(EncodeFrame(HeaderFor("topk"), options, x, {}).ok());
+  }
+}
+
+TEST(Options, AreRefusedWithAReason) {
+  const std::vector<float> x(10, 1.0f);
+  EncodeOptions options;
+  options.bits = 5;
+  EXPECT_FALSE(EncodeFrame(HeaderFor("eden"), options, x, {}).ok());
+  options = {};
+  options.scale = -1;
+  EXPECT_FALSE(EncodeFrame(HeaderFor("signsgd"), options, x, {}).ok());
+  options = {};
+  options.clip = NAN;
+  EXPECT_FALSE(EncodeFrame(HeaderFor("terngrad"), options, x, {}).ok());
+  const std::vector<float> large(10, 1e6f);
+  EXPECT_FALSE(EncodeFrame(HeaderFor("float16"), {}, large, {}).ok());
+  const uint32_t empty_segment[] = {10, 0};
+  options = {};
+  options.segments = empty_segment;
+  EXPECT_FALSE(EncodeFrame(HeaderFor("drive"), options, x, {}).ok());
+}
+
+}  // namespace
+}  // namespace fedmrn

@@ -1,0 +1,69 @@
+// Frames: what travels. A client's update leaves the client only as a frame,
+// and a server sees nothing but frames. docs/wire-format.md is the
+// specification; any change to it comes with a new kFrameVersion.
+//
+// Both calls are pure and thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "fedmrn/core/bytes.h"
+#include "fedmrn/core/codec.h"
+#include "fedmrn/core/noise.h"
+#include "fedmrn/core/result.h"
+
+namespace fedmrn {
+
+inline constexpr uint8_t kFrameVersion = 1;
+inline constexpr size_t kFrameHeaderBytes = 72;
+inline constexpr size_t kFrameChecksumBytes = 8;
+// Caps that a parser applies before it believes a count.
+inline constexpr uint64_t kMaxParams = uint64_t{1} << 32;
+inline constexpr uint32_t kMaxDenseValues = uint32_t{1} << 28;
+
+struct FrameHeader {
+  CodecId codec = CodecId::kFloat32;
+  bool broadcast = false;   // the payload is the model itself, not an update
+  bool dense_half = false;  // the dense section is float16 instead of float32
+  uint32_t round = 0;
+  uint64_t client = 0;
+  uint32_t examples = 0;     // the client's aggregation weight; >= 1 in updates
+  uint64_t fingerprint = 0;  // of the model layout (layout.h)
+  // The seed also feeds the rotation of DRIVE and EDEN. Kind kNone and
+  // magnitude 0 for codecs without noise, seed 0 for those without a seed.
+  Noise noise{NoiseKind::kNone, 0, 0};
+  // Set by EncodeFrame:
+  uint32_t codec_param = 0;  // see the codec's file; e.g. EDEN's bits
+  uint64_t params = 0;       // number of compressed parameters
+  uint32_t dense_count = 0;  // number of values in the dense section
+};
+
+// A frame that has passed every check. Points into the parsed bytes.
+struct FrameView : FrameHeader {
+  ByteView payload;
+  ByteView dense;
+  size_t frame_bytes = 0;
+
+  // Copies the dense section's values; `out` has dense_count of them.
+  void CopyDense(std::span<float> out) const;
+};
+
+// Compresses `update` with header.codec and wraps it up. `dense` holds what is
+// not compressed (batch-norm parameters and statistics). Refuses values that
+// are not finite, and settings that the codec cannot have.
+Result<Bytes> EncodeFrame(const FrameHeader& header,
+                          const EncodeOptions& options,
+                          std::span<const float> update,
+                          std::span<const float> dense);
+
+// Checks everything: magic, version, codec, flags, counts, exact length,
+// checksum, the payload's inner structure, finite values. Allocates nothing
+// unless it fails, takes time linear in the input, and never reads beyond it.
+Result<FrameView> ParseFrame(ByteView bytes);
+
+// The update that a frame stands for; `out` has frame.params values.
+void DecodeUpdate(const FrameView& frame, std::span<float> out);
+
+}  // namespace fedmrn

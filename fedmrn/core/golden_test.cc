@@ -1,0 +1,109 @@
+// Frames of testdata/frames must come out of the encoder to the byte, and
+// decode to the values beside them. testdata/decode_frames.py, which shares no
+// code with the core, checks the same files against docs/wire-format.md.
+//
+// After a deliberate change of the format: FEDMRN_WRITE_GOLDEN=1 core_test
+// --gtest_filter=Golden.*, and a new kFrameVersion.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/test_util.h"
+
+namespace fedmrn {
+namespace {
+
+Bytes ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return Bytes(std::istreambuf_iterator<char>(file), {});
+}
+
+void WriteFile(const std::string& path, ByteView bytes) {
+  std::filesystem::create_directories(
+      std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+struct GoldenCase {
+  std::string name;
+  FrameHeader header;
+  EncodeOptions options;
+};
+
+constexpr uint32_t kSegments[] = {72, 20, 7};
+
+std::vector<GoldenCase> Cases() {
+  std::vector<GoldenCase> cases;
+  const auto add = [&](std::string name, CodecId codec) -> GoldenCase& {
+    GoldenCase c{std::move(name), {}, {}};
+    c.header.codec = codec;
+    c.header.round = 3;
+    c.header.client = 41;
+    c.header.examples = 600;
+    c.header.fingerprint = 0x0807060504030201;
+    c.options.draw_seed = 5;
+    c.options.segments = kSegments;
+    const Codec* row = FindCodec(codec);
+    if (row->uses_seed) c.header.noise.seed = 0x123456789;
+    if (row->uses_noise) {
+      c.header.noise.kind = NoiseKind::kUniform;
+      c.header.noise.magnitude = 0.01f;
+    }
+    cases.push_back(c);
+    return cases.back();
+  };
+  add("float32", CodecId::kFloat32);
+  add("float16", CodecId::kFloat16).header.dense_half = true;
+  add("mrn-binary-uniform", CodecId::kMrnBinary);
+  add("mrn-binary-gaussian", CodecId::kMrnBinary).header.noise.kind =
+      NoiseKind::kGaussian;
+  add("mrn-signed-uniform", CodecId::kMrnSigned);
+  add("mrn-signed-bernoulli", CodecId::kMrnSigned).header.noise.kind =
+      NoiseKind::kBernoulli;
+  add("signsgd", CodecId::kSignSgd);
+  add("topk", CodecId::kTopK).options.keep = 0.2;
+  add("terngrad", CodecId::kTernGrad);
+  add("drive", CodecId::kDrive);
+  add("drive-unbiased", CodecId::kDrive).options.unbiased = true;
+  for (int bits = 1; bits <= 4; ++bits) {
+    add("eden-" + std::to_string(bits), CodecId::kEden).options.bits = bits;
+  }
+  GoldenCase& broadcast = add("broadcast", CodecId::kFloat32);
+  broadcast.header.broadcast = true;
+  broadcast.header.examples = 0;
+  return cases;
+}
+
+TEST(Golden, FramesAndValues) {
+  const std::string folder = FEDMRN_TESTDATA "/frames/";
+  // 99 values of plain arithmetic: any language can repeat them.
+  std::vector<float> update(99);
+  for (size_t i = 0; i < update.size(); ++i) {
+    update[i] =
+        static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0x1p-13f;
+  }
+  const std::vector<float> dense = {1.0f, -0.5f, 0.0f, 3.140625f};
+  const bool write = std::getenv("FEDMRN_WRITE_GOLDEN") != nullptr;
+  for (const GoldenCase& c : Cases()) {
+    SCOPED_TRACE(c.name);
+    const Bytes frame = EncodeFrame(c.header, c.options, update, dense).value();
+    std::vector<float> values(update.size());
+    DecodeUpdate(ParseFrame(frame).value(), values);
+    const ByteView value_bytes(reinterpret_cast<const uint8_t*>(values.data()),
+                               4 * values.size());
+    if (write) {
+      WriteFile(folder + c.name + ".frame", frame);
+      WriteFile(folder + c.name + ".values", value_bytes);
+    }
+    EXPECT_EQ(ReadFile(folder + c.name + ".frame"), frame);
+    EXPECT_EQ(ReadFile(folder + c.name + ".values"),
+              Bytes(value_bytes.begin(), value_bytes.end()));
+  }
+}
+
+}  // namespace
+}  // namespace fedmrn

@@ -1,0 +1,31 @@
+// The layout of a model as the wire sees it: which tensors, in which order, are
+// compressed ("masked") and which travel as plain floats ("dense").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fedmrn {
+
+struct TensorLayout {
+  std::string name;
+  std::vector<uint32_t> shape;
+  bool masked = true;
+
+  uint64_t size() const;
+};
+
+struct ModelLayout {
+  std::vector<TensorLayout> tensors;
+
+  uint64_t masked_params() const;  // a frame's `params`
+  uint64_t dense_values() const;   // a frame's `dense_count`
+  // Sizes of the masked tensors, for EncodeOptions::segments.
+  std::vector<uint32_t> segments() const;
+  // Equal for equal names, shapes and kinds in equal order; a frame carries it
+  // so that an update of another model cannot be added by accident.
+  uint64_t Fingerprint() const;
+};
+
+}  // namespace fedmrn

@@ -1,0 +1,44 @@
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"):
+// the only source of randomness in FedMRN. A stream is a function from a block
+// number to 128 bits, so any part of it can be generated alone, in any order,
+// on any machine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace fedmrn {
+
+// What a stream's numbers are for; keeps streams of one seed independent.
+// Part of the wire format (kNoise, kRotation): never renumber.
+enum class Purpose : uint32_t {
+  kNoise = 0,     // G(seed): shared by client and server
+  kRotation = 1,  // DRIVE's and EDEN's random signs: shared as well
+  kStep = 2,      // mask and PM draws of a local step; `sub` is the step
+  kEncode = 3,    // draws of the final mask and of stochastic codecs
+};
+
+// Key = seed (low word first); counter = {block low, block high, sub, purpose}.
+struct PhiloxStream {
+  uint64_t seed = 0;
+  Purpose purpose = Purpose::kNoise;
+  uint32_t sub = 0;
+};
+
+// Fills `words` with the stream's words from word 4*first_block on: word j of
+// block b is word 4b+j of the stream. Bit-identical on every CPU.
+void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
+                 std::span<uint32_t> words);
+
+namespace ref {
+
+// One block: the definition.
+std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
+                                   std::array<uint32_t, 2> key);
+
+void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
+                 std::span<uint32_t> words);
+
+}  // namespace ref
+}  // namespace fedmrn
