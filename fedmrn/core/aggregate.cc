@@ -7,6 +7,7 @@
 
 #include "fedmrn/core/accumulate.h"
 #include "fedmrn/core/check.h"
+#include "fedmrn/core/scan.h"
 #include "fedmrn/core/tile.h"
 
 namespace fedmrn {
@@ -37,15 +38,6 @@ void ParallelTiles(uint64_t params, int threads, Fn fn) {
   }
   fn(0, tiles / parts);
   for (std::thread& other : others) other.join();
-}
-
-// False if one is beyond the limit.
-bool AllWithin(const uint8_t* values, uint64_t count, float limit) {
-  bool all = true;
-  for (uint64_t i = 0; i < count; ++i) {
-    all &= std::fabs(LoadLe<float>(values + 4 * i)) <= limit;
-  }
-  return all;
 }
 
 Error Foreign(std::string message) {

@@ -94,16 +94,18 @@ class BitReader {
   explicit BitReader(ByteView from) : from_(from) {}
 
   uint32_t Get(int bits) {
-    uint32_t value = 0;
-    for (int i = 0; i < bits; ++i) {
-      if (position_ >= from_.size() * 8) {
-        overrun_ = true;
-        return 0;
-      }
-      value |= static_cast<uint32_t>(TestBit(from_.data(), position_)) << i;
-      ++position_;
+    if (bits == 0) return 0;
+    if (position_ + static_cast<uint64_t>(bits) > from_.size() * 8) {
+      overrun_ = true;
+      return 0;
     }
-    return value;
+    const size_t byte = position_ / 8;
+    uint64_t word = 0;
+    std::memcpy(&word, from_.data() + byte,
+                byte + 8 <= from_.size() ? 8 : from_.size() - byte);
+    const uint64_t value = word >> (position_ % 8);
+    position_ += static_cast<uint64_t>(bits);
+    return static_cast<uint32_t>(value & ((uint64_t{1} << bits) - 1));
   }
   uint64_t position() const { return position_; }
   bool overrun() const { return overrun_; }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "fedmrn/core/codec_rows.h"
+#include "fedmrn/core/scan.h"
 
 namespace fedmrn {
 
@@ -38,28 +39,13 @@ Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
                           " bytes instead of " + std::to_string(expected));
 }
 
-Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count,
-                   float min) {
+Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count) {
   const uint8_t* at = frame.payload.data() + offset;
-  constexpr float kMax = std::numeric_limits<float>::max();
-  // Whole blocks first, without a branch per value; false for NaN.
-  const auto good = [&](float value) { return value >= min && value <= kMax; };
-  constexpr uint64_t kBlock = 1024;
-  for (uint64_t block = 0; block < count; block += kBlock) {
-    const uint64_t end = block + kBlock < count ? block + kBlock : count;
-    bool all = true;
-    for (uint64_t i = block; i < end; ++i) {
-      all &= good(LoadLe<float>(at + 4 * i));
-    }
-    for (uint64_t i = block; !all && i < end; ++i) {
-      if (!good(LoadLe<float>(at + 4 * i))) {
-        return PayloadError(
-            ErrorCode::kBadValue, offset + 4 * i,
-            "value " + std::to_string(i) + " is not finite or out of range");
-      }
-    }
-  }
-  return Ok();
+  if (AllFinite(at, count)) return Ok();
+  uint64_t i = 0;
+  while (std::isfinite(LoadLe<float>(at + 4 * i))) ++i;
+  return PayloadError(ErrorCode::kBadValue, offset + 4 * i,
+                      "value " + std::to_string(i) + " is not finite");
 }
 
 Result<std::vector<uint32_t>> SegmentsFor(const EncodeOptions& options,
@@ -84,11 +70,17 @@ Result<std::vector<uint32_t>> SegmentsFor(const EncodeOptions& options,
                                options.segments.end());
 }
 
-void AppendSegments(std::span<const uint32_t> segments,
-                    std::span<const float> scales, Bytes& payload) {
+Status AppendSegments(std::span<const uint32_t> segments,
+                      std::span<const float> scales, Bytes& payload) {
+  for (float scale : scales) {
+    if (!(scale <= kMaxScale)) {
+      return Error{ErrorCode::kBadValue, "the update's scale exceeds 2^64"};
+    }
+  }
   AppendLe(static_cast<uint32_t>(segments.size()), payload);
   AppendLe(segments, payload);
   AppendLe(scales, payload);
+  return Ok();
 }
 
 Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
@@ -128,10 +120,17 @@ Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
       !status) {
     return status.error();
   }
-  if (Status status = CheckFloats(frame, lengths_end, scales, 0); !status) {
+  if (Status status = CheckFloats(frame, lengths_end, scales); !status) {
     return status.error();
   }
   result.scales = payload.data() + lengths_end;
+  for (uint64_t s = 0; s < scales; ++s) {
+    if (std::signbit(result.scale(s)) || result.scale(s) > kMaxScale) {
+      return PayloadError(
+          ErrorCode::kBadValue, lengths_end + 4 * s,
+          "scale " + std::to_string(s) + " is negative or exceeds 2^64");
+    }
+  }
   result.packed = payload.subspan(scales_end);
   return result;
 }

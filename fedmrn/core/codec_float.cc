@@ -1,7 +1,6 @@
 // float32 (FedAvg) and float16: the values themselves.
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "fedmrn/core/codec_rows.h"
 #include "fedmrn/core/float16.h"
@@ -19,8 +18,7 @@ Status ValidateFloat32(const FrameView& frame) {
   if (Status status = CheckPayloadBytes(frame, 4 * frame.params); !status) {
     return status;
   }
-  return CheckFloats(frame, 0, frame.params,
-                     std::numeric_limits<float>::lowest());
+  return CheckFloats(frame, 0, frame.params);
 }
 
 void DecodeFloat32(const FrameView& frame, std::span<float> out) {

@@ -102,12 +102,9 @@ Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
       first += length;
     }
   }
-  for (float scale : scales) {
-    if (!std::isfinite(scale)) {
-      return Error{ErrorCode::kBadValue, "the update's scale overflows"};
-    }
+  if (Status status = AppendSegments(*segments, scales, payload); !status) {
+    return status;
   }
-  AppendSegments(*segments, scales, payload);
   AppendLe(std::span<const uint8_t>(packed), payload);
   return Ok();
 }

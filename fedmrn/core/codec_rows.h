@@ -26,13 +26,13 @@ inline Error PayloadError(ErrorCode code, size_t offset, std::string message) {
 // Whether a payload of `expected` bytes is there.
 Status CheckPayloadBytes(const FrameView& frame, uint64_t expected);
 
-// Whether each of `count` float32 values at payload byte `offset` is finite and
-// at least `min`.
-Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count,
-                   float min);
+// Whether `count` float32 values at payload byte `offset` are all finite.
+Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count);
 
 // Payloads with scales, each scale for a segment of the vector:
 //   u32 count | u32 length * count | f32 scale * scales | packed bytes
+// A scale is 0 to kMaxScale, so that no frame decodes to infinity.
+inline constexpr float kMaxScale = 0x1p64f;
 struct SegmentedPayload {
   uint32_t count = 0;
   const uint8_t* lengths = nullptr;
@@ -55,9 +55,10 @@ enum class ScalePer : uint8_t {
 Result<std::vector<uint32_t>> SegmentsFor(const EncodeOptions& options,
                                           uint64_t params);
 
-// Appends all of a segmented payload but its packed bytes.
-void AppendSegments(std::span<const uint32_t> segments,
-                    std::span<const float> scales, Bytes& payload);
+// Appends all of a segmented payload but its packed bytes. Fails if a scale
+// exceeds kMaxScale.
+Status AppendSegments(std::span<const uint32_t> segments,
+                      std::span<const float> scales, Bytes& payload);
 
 // Reads and checks all of it; `packed_bytes` must be what is left.
 Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,

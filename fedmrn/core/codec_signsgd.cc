@@ -29,7 +29,9 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
     scales.push_back(scale);
     first += length;
   }
-  AppendSegments(*segments, scales, payload);
+  if (Status status = AppendSegments(*segments, scales, payload); !status) {
+    return status;
+  }
 
   DrawReader draws({options.draw_seed, Purpose::kEncode, 0});
   BitWriter bits(payload);

@@ -49,7 +49,9 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
     scales.push_back(largest);
     first += length;
   }
-  AppendSegments(*segments, scales, payload);
+  if (Status status = AppendSegments(*segments, scales, payload); !status) {
+    return status;
+  }
 
   DrawReader draws({options.draw_seed, Purpose::kEncode, 0});
   const size_t packed = payload.size();

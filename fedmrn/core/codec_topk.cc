@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "fedmrn/core/codec_rows.h"
 
@@ -109,9 +108,7 @@ Status Validate(const FrameView& frame) {
     return PayloadError(ErrorCode::kBadValue, 4,
                         "Rice parameter " + std::to_string(p) + " exceeds 31");
   }
-  if (Status status = CheckFloats(frame, kFixedBytes, k,
-                                  std::numeric_limits<float>::lowest());
-      !status) {
+  if (Status status = CheckFloats(frame, kFixedBytes, k); !status) {
     return status;
   }
   if (!ForEachKept(frame, k, p, [](uint32_t, uint64_t) {})) {

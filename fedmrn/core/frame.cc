@@ -5,6 +5,7 @@
 
 #include "fedmrn/core/check.h"
 #include "fedmrn/core/float16.h"
+#include "fedmrn/core/scan.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -58,9 +59,14 @@ Status CheckHeader(const FrameHeader& header, const Codec& codec) {
               std::to_string(header.dense_count) +
                   " dense values exceed the cap of 2^28");
   }
-  if (header.examples == 0 && !header.broadcast) {
+  if ((header.examples == 0) != header.broadcast) {
     return At(kAtExamples, ErrorCode::kBadValue,
-              "an update needs at least one example");
+              "an update has at least one example, a broadcast none");
+  }
+  if (header.broadcast && codec.id != CodecId::kFloat32 &&
+      codec.id != CodecId::kFloat16) {
+    return At(kAtCodec, ErrorCode::kBadValue,
+              "a broadcast is float32 or float16");
   }
   if (codec.uses_noise) {
     if (!IsValid(header.noise)) {
@@ -83,14 +89,14 @@ Status CheckHeader(const FrameHeader& header, const Codec& codec) {
 }
 
 Status CheckFinite(std::span<const float> values, const char* what) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) {
-      return Error{
-          ErrorCode::kBadValue,
-          std::string(what) + " value " + std::to_string(i) + " is not finite"};
-    }
+  if (AllFinite(reinterpret_cast<const uint8_t*>(values.data()),
+                values.size())) {
+    return Ok();
   }
-  return Ok();
+  size_t i = 0;
+  while (std::isfinite(values[i])) ++i;
+  return Error{ErrorCode::kBadValue, std::string(what) + " value " +
+                                         std::to_string(i) + " is not finite"};
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ inline constexpr uint32_t kMaxDenseValues = uint32_t{1} << 28;
 
 struct FrameHeader {
   CodecId codec = CodecId::kFloat32;
-  bool broadcast = false;   // the payload is the model itself, not an update
+  bool broadcast = false;   // the payload is the model itself, in floats
   bool dense_half = false;  // the dense section is float16 instead of float32
   uint32_t round = 0;
   uint64_t client = 0;
-  uint32_t examples = 0;     // the client's aggregation weight; >= 1 in updates
+  uint32_t examples = 0;     // the client's weight; 0 in broadcasts only
   uint64_t fingerprint = 0;  // of the model layout (layout.h)
   // The seed also feeds the rotation of DRIVE and EDEN. Kind kNone and
   // magnitude 0 for codecs without noise, seed 0 for those without a seed.

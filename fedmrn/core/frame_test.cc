@@ -88,7 +88,7 @@ TEST(Frame, DenseSectionInHalfPrecision) {
 TEST(Frame, BroadcastCarriesAModel) {
   FrameHeader header;
   header.codec = CodecId::kFloat32;
-  header.broadcast = true;  // no examples needed
+  header.broadcast = true;
   const std::vector<float> weights = Normal(1, 50);
   const Bytes bytes = EncodeFrame(header, {}, weights, {}).value();
   const FrameView frame = ParseFrame(bytes).value();
@@ -96,6 +96,12 @@ TEST(Frame, BroadcastCarriesAModel) {
   std::vector<float> out(50);
   DecodeUpdate(frame, out);
   EXPECT_EQ(out, weights);
+  header.examples = 1;
+  EXPECT_FALSE(EncodeFrame(header, {}, weights, {}).ok());
+  header = SomeHeader();
+  header.broadcast = true;
+  header.examples = 0;
+  EXPECT_FALSE(EncodeFrame(header, {}, weights, {}).ok()) << "masked model";
 }
 
 TEST(Frame, RefusesToEncodeNonsense) {
@@ -200,7 +206,9 @@ TEST(ParseFrame, SegmentTablesAreChecked) {
   ExpectError(With(good, 76, uint32_t{0}), kBadValue, 76, "empty");
   ExpectError(With(good, 76, uint32_t{61}), kBadFormat, 76, "sum");
   ExpectError(With(good, 84, NAN), kBadValue, 84, "finite");
-  ExpectError(With(good, 84, -1.0f), kBadValue, 84, "range");
+  ExpectError(With(good, 84, -1.0f), kBadValue, 84, "negative");
+  ExpectError(With(good, 84, -0.0f), kBadValue, 84, "negative");
+  ExpectError(With(good, 84, 0x1.1p64f), kBadValue, 84, "2^64");
   ExpectError(With(good, 64, uint32_t{2}), kBadValue, 64, "0 or 1");
 }
 

@@ -32,6 +32,8 @@ struct GoldenCase {
   std::string name;
   FrameHeader header;
   EncodeOptions options;
+  size_t params = 99;
+  size_t dense = 4;
 };
 
 constexpr uint32_t kSegments[] = {72, 20, 7};
@@ -39,7 +41,8 @@ constexpr uint32_t kSegments[] = {72, 20, 7};
 std::vector<GoldenCase> Cases() {
   std::vector<GoldenCase> cases;
   const auto add = [&](std::string name, CodecId codec) -> GoldenCase& {
-    GoldenCase c{std::move(name), {}, {}};
+    GoldenCase c;
+    c.name = std::move(name);
     c.header.codec = codec;
     c.header.round = 3;
     c.header.client = 41;
@@ -72,6 +75,22 @@ std::vector<GoldenCase> Cases() {
   for (int bits = 1; bits <= 4; ++bits) {
     add("eden-" + std::to_string(bits), CodecId::kEden).options.bits = bits;
   }
+  // The edges: no padding, no dense section, float16 beside a mask, everything
+  // kept, nothing to scale.
+  GoldenCase& whole_bytes = add("mrn-binary-bernoulli-40", CodecId::kMrnBinary);
+  whole_bytes.header.noise.kind = NoiseKind::kBernoulli;
+  whole_bytes.params = 40;
+  whole_bytes.dense = 0;
+  GoldenCase& half = add("mrn-signed-gaussian-f16", CodecId::kMrnSigned);
+  half.header.noise.kind = NoiseKind::kGaussian;
+  half.header.dense_half = true;
+  GoldenCase& whole_trits = add("terngrad-40", CodecId::kTernGrad);
+  whole_trits.params = 40;
+  whole_trits.options.segments = {};
+  add("topk-all", CodecId::kTopK).options.keep = 1;
+  GoldenCase& single = add("eden-zero", CodecId::kEden);
+  single.params = 1;
+  single.options.segments = {};
   GoldenCase& broadcast = add("broadcast", CodecId::kFloat32);
   broadcast.header.broadcast = true;
   broadcast.header.examples = 0;
@@ -80,16 +99,18 @@ std::vector<GoldenCase> Cases() {
 
 TEST(Golden, FramesAndValues) {
   const std::string folder = FEDMRN_TESTDATA "/frames/";
-  // 99 values of plain arithmetic: any language can repeat them.
-  std::vector<float> update(99);
-  for (size_t i = 0; i < update.size(); ++i) {
-    update[i] =
-        static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0x1p-13f;
-  }
-  const std::vector<float> dense = {1.0f, -0.5f, 0.0f, 3.140625f};
+  const std::vector<float> all_dense = {1.0f, -0.5f, 0.0f, 3.140625f};
   const bool write = std::getenv("FEDMRN_WRITE_GOLDEN") != nullptr;
   for (const GoldenCase& c : Cases()) {
     SCOPED_TRACE(c.name);
+    // Plain arithmetic, which any language can repeat; zero if there is but
+    // one.
+    std::vector<float> update(c.params);
+    for (size_t i = 0; i < update.size() && c.params > 1; ++i) {
+      update[i] =
+          static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0x1p-13f;
+    }
+    const auto dense = std::span(all_dense).first(c.dense);
     const Bytes frame = EncodeFrame(c.header, c.options, update, dense).value();
     std::vector<float> values(update.size());
     DecodeUpdate(ParseFrame(frame).value(), values);
@@ -103,6 +124,21 @@ TEST(Golden, FramesAndValues) {
     EXPECT_EQ(ReadFile(folder + c.name + ".values"),
               Bytes(value_bytes.begin(), value_bytes.end()));
   }
+}
+
+// Made by testdata/decode_frames.py: a good checksum over something wrong.
+TEST(Golden, RefusedFrames) {
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(FEDMRN_TESTDATA "/refused")) {
+    SCOPED_TRACE(entry.path().filename().string());
+    const auto parsed = ParseFrame(ReadFile(entry.path().string()));
+    ASSERT_FALSE(parsed.ok());
+    EXPECT_NE(parsed.error().code, ErrorCode::kBadChecksum);
+    EXPECT_NE(parsed.error().offset, Error::kNoOffset);
+    ++files;
+  }
+  EXPECT_GE(files, 30);
 }
 
 }  // namespace
