@@ -52,60 +52,84 @@ struct PhiloxSchedule {
   uint64_t round1_x2, round2_x0, round2_x2, round3_x2;
 };
 
-// kChains vectors of blocks side by side hide the multiplier's latency. Words
-// sit in the low halves of 64-bit lanes; the high halves hold garbage, which
-// MulEven ignores.
-template <size_t kChains, class D64>
-HWY_INLINE void PhiloxGroup(const PhiloxSchedule& s, hn::Vec<D64>& product0,
-                            uint32_t* HWY_RESTRICT out) {
-  const D64 d;
-  const hn::RepartitionToNarrow<D64> d32;
-  using V = hn::Vec<D64>;
-  const size_t lanes = hn::Lanes(d);
-  const V m0 = hn::Set(d, PhiloxSchedule::kM0);
-  const V m1 = hn::Set(d, PhiloxSchedule::kM1);
-  const V advance = hn::Set(d, uint64_t{PhiloxSchedule::kM0} * lanes);
-  const auto mul = [&](V a, V b) HWY_ATTR {
-    return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b));
-  };
-  const auto high = [&](V a) HWY_ATTR { return hn::ShiftRight<32>(a); };
+// One vector of blocks on its way through the rounds. Words sit in the low
+// halves of 64-bit lanes; the high halves hold garbage, which MulEven ignores.
+template <class D64>
+struct PhiloxChain {
+  hn::Vec<D64> x0, x1, x2, x3;
+};
 
-  V x0[kChains], x1[kChains], x2[kChains], x3[kChains];
-  HWY_UNROLL(8) for (size_t c = 0; c < kChains; ++c) {
-    // Rounds 1 to 3. M0 * (block + lanes) is one addition away.
-    const V p = product0;
-    product0 = hn::Add(product0, advance);
-    const V q = mul(m1, hn::Xor(high(p), hn::Set(d, s.round1_x2)));
-    const V y0 = hn::Xor(high(q), hn::Set(d, s.round2_x0));
-    const V y2 = hn::Xor(p, hn::Set(d, s.round2_x2));
-    const V p0 = mul(m0, y0);
-    const V p1 = mul(m1, y2);
-    x0[c] = hn::Xor(high(p1), hn::Xor(q, hn::Set(d, s.key0[2])));
-    x1[c] = p1;
-    x2[c] = hn::Xor(high(p0), hn::Set(d, s.round3_x2));
-    x3[c] = p0;
-  }
+// Low half times low half, in each 64-bit lane.
+template <class D64>
+HWY_INLINE hn::Vec<D64> MulLow(D64 /*d*/, hn::Vec<D64> a, hn::Vec<D64> b) {
+  const hn::RepartitionToNarrow<D64> d32;
+  return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b));
+}
+
+// Rounds 1 to 3. `product0` is M0 * block: the next one is an addition away.
+template <class D64>
+HWY_INLINE void FirstThreeRounds(const PhiloxSchedule& s, hn::Vec<D64> m0,
+                                 hn::Vec<D64> m1, hn::Vec<D64>& product0,
+                                 PhiloxChain<D64>& c) {
+  const D64 d;
+  const auto p = product0;
+  product0 = hn::Add(product0,
+                     hn::Set(d, uint64_t{PhiloxSchedule::kM0} * hn::Lanes(d)));
+  const auto q =
+      MulLow(d, m1, hn::Xor(hn::ShiftRight<32>(p), hn::Set(d, s.round1_x2)));
+  const auto y0 = hn::Xor(hn::ShiftRight<32>(q), hn::Set(d, s.round2_x0));
+  const auto y2 = hn::Xor(p, hn::Set(d, s.round2_x2));
+  c.x3 = MulLow(d, m0, y0);
+  c.x1 = MulLow(d, m1, y2);
+  c.x0 = hn::Xor(hn::ShiftRight<32>(c.x1), hn::Xor(q, hn::Set(d, s.key0[2])));
+  c.x2 = hn::Xor(hn::ShiftRight<32>(c.x3), hn::Set(d, s.round3_x2));
+}
+
+template <class D64>
+HWY_INLINE void OneRound(hn::Vec<D64> m0, hn::Vec<D64> m1, hn::Vec<D64> k0,
+                         hn::Vec<D64> k1, PhiloxChain<D64>& c) {
+  const D64 d;
+  const auto p0 = MulLow(d, m0, c.x0);
+  const auto p1 = MulLow(d, m1, c.x2);
+  // The key goes to the word that has waited, off the critical path.
+  c.x0 = hn::Xor(hn::ShiftRight<32>(p1), hn::Xor(c.x1, k0));
+  c.x2 = hn::Xor(hn::ShiftRight<32>(p0), hn::Xor(c.x3, k1));
+  c.x1 = p1;
+  c.x3 = p0;
+}
+
+// Fills `chains` with the blocks that follow. Several chains side by side hide
+// the multiplier's latency; they are named one by one, not an array, because
+// g++ keeps an array of vectors in memory.
+template <class D64, class... Chains>
+HWY_INLINE void PhiloxRounds(const PhiloxSchedule& s, hn::Vec<D64>& product0,
+                             Chains&... chains) {
+  const D64 d;
+  const auto m0 = hn::Set(d, PhiloxSchedule::kM0);
+  const auto m1 = hn::Set(d, PhiloxSchedule::kM1);
+  (FirstThreeRounds<D64>(s, m0, m1, product0, chains), ...);
   HWY_UNROLL(7) for (size_t round = 3; round < 10; ++round) {
-    const V k0 = hn::Set(d, s.key0[round]);
-    const V k1 = hn::Set(d, s.key1[round]);
-    HWY_UNROLL(8) for (size_t c = 0; c < kChains; ++c) {
-      const V p0 = mul(m0, x0[c]);
-      const V p1 = mul(m1, x2[c]);
-      // The key goes to the word that has waited, off the critical path.
-      x0[c] = hn::Xor(high(p1), hn::Xor(x1[c], k0));
-      x2[c] = hn::Xor(high(p0), hn::Xor(x3[c], k1));
-      x1[c] = p1;
-      x3[c] = p0;
-    }
+    const auto k0 = hn::Set(d, s.key0[round]);
+    const auto k1 = hn::Set(d, s.key1[round]);
+    (OneRound<D64>(m0, m1, k0, k1, chains), ...);
   }
-  HWY_UNROLL(8) for (size_t c = 0; c < kChains; ++c) {
-    const auto pair = [&](V low, V up) HWY_ATTR {
-      return hn::BitCast(d, hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(up)),
-                                        hn::BitCast(d32, low)));
-    };
-    hn::StoreInterleaved2(pair(x0[c], x1[c]), pair(x2[c], x3[c]), d,
-                          reinterpret_cast<uint64_t*>(out) + 2 * lanes * c);
-  }
+}
+
+// The low halves of two vectors as one.
+template <class D64>
+HWY_INLINE hn::Vec<D64> JoinWords(D64 d, hn::Vec<D64> low, hn::Vec<D64> up) {
+  const hn::RepartitionToNarrow<D64> d32;
+  return hn::BitCast(d, hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(up)),
+                                    hn::BitCast(d32, low)));
+}
+
+// Writes a chain's blocks, four words each, and returns where they end.
+template <class D64>
+HWY_INLINE uint32_t* StoreChain(const PhiloxChain<D64>& c, uint32_t* out) {
+  const D64 d;
+  hn::StoreInterleaved2(JoinWords(d, c.x0, c.x1), JoinWords(d, c.x2, c.x3), d,
+                        reinterpret_cast<uint64_t*>(out));
+  return out + 4 * hn::Lanes(d);
 }
 
 // Blocks one after another, a step at a time.
@@ -129,16 +153,25 @@ class PhiloxCursor {
   static size_t StepBlocks() { return kChains * hn::Lanes(D64()); }
 
   // Writes the next StepBlocks() blocks.
-  HWY_INLINE void Step(uint32_t* HWY_RESTRICT out) { Group<kChains>(out); }
+  HWY_INLINE void Step(uint32_t* HWY_RESTRICT out) {
+    static_assert(kChains == 4);
+    PhiloxChain<D64> a, b, c, e;
+    Run(a, b, c, e);
+    StoreChain(e, StoreChain(c, StoreChain(b, StoreChain(a, out))));
+  }
   // Writes the next Lanes(D64) blocks.
-  HWY_INLINE void ShortStep(uint32_t* HWY_RESTRICT out) { Group<1>(out); }
+  HWY_INLINE void ShortStep(uint32_t* HWY_RESTRICT out) {
+    PhiloxChain<D64> a;
+    Run(a);
+    StoreChain(a, out);
+  }
 
  private:
-  template <size_t kCount>
-  HWY_INLINE void Group(uint32_t* HWY_RESTRICT out) {
+  template <class... Chains>
+  HWY_INLINE void Run(Chains&... chains) {
     const D64 d;
     auto product0 = hn::Load(d, product0_);
-    PhiloxGroup<kCount, D64>(schedule_, product0, out);
+    PhiloxRounds<D64>(schedule_, product0, chains...);
     hn::Store(product0, d, product0_);
   }
 
