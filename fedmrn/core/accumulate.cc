@@ -200,7 +200,7 @@ HWY_INLINE void AddAllMasked(std::span<const MaskedUpdate> updates,
 void AddMasked(MaskKind mask, std::span<const MaskedUpdate> updates,
                uint64_t first_tile, uint64_t end_tile, uint64_t params,
                std::span<SmallTile> small) {
-  if (updates.empty()) return;
+  if (updates.empty() || small.empty()) return;
   using enum MaskKind;
   const bool bytes = updates[0].noise.kind == NoiseKind::kUniform;
   const auto run =

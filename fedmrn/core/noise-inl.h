@@ -31,7 +31,7 @@ HWY_INLINE void UniformBytesTile(const Noise& noise, uint64_t tile,
 
 // The odd integers of parameters tile*kTile ... tile*kTile + kTile - 1.
 // `odds` is vector-aligned (alignas(64)).
-HWY_INLINE void NoiseTile(const Noise& noise, uint64_t tile,
+HWY_NOINLINE inline void NoiseTile(const Noise& noise, uint64_t tile,
                           int16_t* HWY_RESTRICT odds) {
   const PhiloxStream stream{noise.seed, Purpose::kNoise, 0};
   alignas(64) uint32_t words[kTile / 2];

@@ -152,8 +152,9 @@ class PhiloxCursor {
 
   static size_t StepBlocks() { return kChains * hn::Lanes(D64()); }
 
-  // Writes the next StepBlocks() blocks.
-  HWY_INLINE void Step(uint32_t* HWY_RESTRICT out) {
+  // Writes the next StepBlocks() blocks. Long enough to be called: inlined
+  // everywhere it costs minutes of compilation and gains nothing.
+  HWY_NOINLINE void Step(uint32_t* HWY_RESTRICT out) {
     static_assert(kChains == 4);
     PhiloxChain<D64> a, b, c, e;
     Run(a, b, c, e);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ inline void ForEachTarget(const std::function<void()>& test) {
 }
 
 // For suites that sweep the codec table.
+inline void PrintTo(const Codec& codec, std::ostream* to) { *to << codec.name; }
 inline std::string CodecTestName(const testing::TestParamInfo<Codec>& param) {
   std::string name(param.param.name);
   std::replace(name.begin(), name.end(), '-', '_');

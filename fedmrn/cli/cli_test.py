@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""Tests of the fedmrn program, as its users run it.
+
+ctest sets the environment: FEDMRN_PROGRAM, FEDMRN_VERSION, FEDMRN_TESTDATA.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["FEDMRN_PROGRAM"]
+TESTDATA = pathlib.Path(os.environ["FEDMRN_TESTDATA"])
+CODECS = ("float32 float16 mrn-binary mrn-signed signsgd topk terngrad drive "
+          "eden").split()
+
+
+def run(*args, stdin=b""):
+    return subprocess.run([PROGRAM, *map(str, args)], input=stdin,
+                          capture_output=True, timeout=600, check=False)
+
+
+class ProgramTest(unittest.TestCase):
+    """What the tests of every verb use."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(
+            tempfile.TemporaryDirectory()))
+
+    def succeed(self, *args, **kwargs):
+        done = run(*args, **kwargs)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return done.stdout.decode()
+
+    def fail_with(self, message, *args, **kwargs):
+        """Exit code 2 and one line on stderr; returns stdout."""
+        done = run(*args, **kwargs)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertEqual(done.stderr.decode(), message + "\n")
+        return done.stdout.decode()
+
+    if not hasattr(unittest.TestCase, "enterContext"):  # before Python 3.11
+        def enterContext(self, context):
+            self.addCleanup(context.__exit__, None, None, None)
+            return context.__enter__()
+
+
+class CliTest(ProgramTest):
+
+    def test_help_of_every_verb(self):
+        for verb in ([], ["inspect"], ["demo"], ["bench"], ["bench", "core"]):
+            out = self.succeed(*verb, "--help")
+            self.assertIn("Usage:", out)
+            self.assertIn("--help", out)
+        out = self.succeed("--help")
+        for verb in ("inspect", "demo", "bench"):
+            self.assertRegex(out, rf"(?m)^  {verb} ")
+
+    def test_version(self):
+        self.assertEqual(self.succeed("--version"),
+                         f"fedmrn {os.environ['FEDMRN_VERSION']}\n")
+
+    def test_wrong_arguments(self):
+        for args in ([], ["conquer"], ["inspect"], ["inspect", "--loud", "x"],
+                     ["bench"], ["bench", "core", "--repeats", "0"],
+                     ["demo", "--clients", "none"]):
+            done = run(*args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertNotEqual(done.stderr, b"", args)
+            self.assertEqual(done.stdout, b"", args)
+
+
+class DemoTest(ProgramTest):
+
+    def test_table_tells_the_lengths_of_frames(self):
+        frames = self.folder / "new" / "frames"
+        out = self.succeed("demo", "--clients", 2, "--out", frames)
+        rows = {fields[0]: fields for fields in map(str.split,
+                                                    out.splitlines())
+                if len(fields) == 7 and fields[0] in CODECS}
+        self.assertEqual(list(rows), CODECS)
+        for codec, (_, size, bits, _, error, _, _) in rows.items():
+            written = (frames / f"{codec}.frame").stat().st_size
+            size = int(size.replace(",", ""))
+            # topk's length differs a little between clients.
+            self.assertAlmostEqual(size, written,
+                                   delta=100 if codec == "topk" else 0)
+            self.assertAlmostEqual(float(bits), 8 * size / 389920, delta=0.001)
+            self.assertLess(float(error), 10)
+        self.assertEqual(float(rows["float32"][4]), 0)
+        self.assertTrue(out.endswith(
+            f"Next: fedmrn inspect {frames}/mrn-binary.frame\n"), out)
+        self.assertLessEqual(max(map(len, out.splitlines()[:-1])), 80)
+
+    def test_is_deterministic(self):
+        for name in ("a", "b"):
+            self.succeed("demo", "--clients", 1, "--out", self.folder / name)
+        for codec in CODECS:
+            a, b = ((self.folder / name / f"{codec}.frame").read_bytes()
+                    for name in ("a", "b"))
+            self.assertEqual(a, b, codec)
+
+    def test_folder_that_cannot_be(self):
+        blocker = self.folder / "file"
+        blocker.write_bytes(b"")
+        done = run("demo", "--clients", 1, "--out", blocker / "frames")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"cannot make the folder {blocker}/frames",
+                      done.stderr.decode())
+
+
+class InspectTest(ProgramTest):
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.frames = pathlib.Path(folder.name)
+        subprocess.run([PROGRAM, "demo", "--clients", "1", "--out", folder.name],
+                       check=True, stdout=subprocess.DEVNULL)
+
+    def frame(self, codec="mrn-binary"):
+        return self.frames / f"{codec}.frame"
+
+    def write(self, data):
+        path = self.folder / "x.frame"
+        path.write_bytes(data)
+        return path
+
+    def test_human_view(self):
+        lines = self.succeed("inspect", self.frame()).splitlines()
+        self.assertEqual(
+            lines[0], f"{self.frame()}: FedMRN frame, version 1, valid")
+        self.assertLessEqual(max(map(len, lines[1:])), 80)
+        view = {line[2:15].rstrip(): line[16:].lstrip() for line in lines[1:]
+                if line}
+        self.assertTrue(view["codec"].startswith("mrn-binary: "))
+        self.assertEqual(view["parameters"], "389,920")
+        self.assertEqual(view["noise"], "uniform, magnitude 0.003")
+        self.assertRegex(view["share of ones"], r"^\d\d\.\d\d % \(.* of 389,920")
+        self.assertEqual(view["header"], "72 B")
+        self.assertEqual(view["payload"], "48,740 B")
+        self.assertEqual(view["dense"], "7,680 B  1,920 float32 values")
+        self.assertEqual(view["checksum"], "8 B  ok")
+        self.assertEqual(view["total"], "56,500 B  1.1592 bits a parameter")
+
+    def test_json_agrees_with_the_bytes(self):
+        keys = None
+        for codec in CODECS:
+            with self.subTest(codec):
+                path = self.frame(codec)
+                data = path.read_bytes()
+                view = json.loads(self.succeed("inspect", "--json", path))
+                keys = keys or list(view)
+                self.assertEqual(list(view), keys)
+                self.check_against_bytes(view, data, codec)
+
+    def check_against_bytes(self, view, data, codec):
+        (magic, version, codec_id, flags, _, round_, examples, client,
+         fingerprint, seed, params, payload, dense, magnitude, param,
+         _) = struct.unpack_from("<4s4BIIQQQQQIfII", data)
+        self.assertEqual(magic, b"FMRN")
+        self.assertIs(view["valid"], True)
+        self.assertNotIn("error", view)
+        self.assertEqual(view["version"], version)
+        self.assertEqual(view["codec"], codec)
+        self.assertEqual(view["codec_id"], codec_id)
+        self.assertEqual(view["codec_param"], param)
+        self.assertEqual(view["broadcast"], bool(flags & 2))
+        self.assertEqual(view["round"], round_)
+        self.assertEqual(view["client"], client)
+        self.assertEqual(view["examples"], examples)
+        self.assertEqual(int(view["fingerprint"], 16), fingerprint)
+        self.assertEqual(view["params"], params)
+        if codec.startswith("mrn-"):
+            self.assertEqual(view["noise"]["kind"], "uniform")
+            self.assertAlmostEqual(view["noise"]["magnitude"], magnitude)
+        else:
+            self.assertIsNone(view["noise"])
+        if codec.startswith("mrn-") or codec in ("drive", "eden"):
+            self.assertEqual(int(view["seed"], 16), seed)
+        else:
+            self.assertIsNone(view["seed"])
+        self.assertEqual(view["bytes"], {
+            "header": 72, "payload": payload, "dense": 4 * dense,
+            "checksum": 8, "total": len(data)})
+        self.assertEqual(72 + payload + 4 * dense + 8, len(data))
+        self.assertAlmostEqual(view["bits_per_param"], 8 * len(data) / params)
+
+        packed = data[72 + payload - (params + 7) // 8:72 + payload]
+        if codec.startswith("mrn-") or codec in ("signsgd", "drive"):
+            ones = sum(bin(byte).count("1") for byte in packed)
+            self.assertEqual(view["ones"], ones)
+            self.assertAlmostEqual(view["share_of_ones"], ones / params)
+        else:
+            self.assertIsNone(view["ones"])
+        if codec == "topk":
+            self.assertEqual(view["kept"], struct.unpack_from("<I", data, 72)[0])
+        elif codec == "terngrad":
+            trits = data[72 + payload - (params + 4) // 5:72 + payload]
+            kept = sum(byte // 3 ** j % 3 != 1 for byte in trits
+                       for j in range(5))
+            self.assertEqual(view["kept"], kept)
+        else:
+            self.assertIsNone(view["kept"])
+
+        stored = struct.unpack("<Q", data[-8:])[0]
+        self.assertIs(view["checksum"]["ok"], True)
+        self.assertEqual(int(view["checksum"]["stored"], 16), stored)
+        self.assertEqual(int(view["checksum"]["computed"], 16), stored)
+        values = struct.unpack_from(f"<{dense}f", data, 72 + payload)
+        self.assertEqual(view["dense"]["count"], dense)
+        self.assertEqual(view["dense"]["type"], "float32")
+        self.assertAlmostEqual(view["dense"]["min"], min(values))
+        self.assertAlmostEqual(view["dense"]["max"], max(values))
+        self.assertAlmostEqual(view["dense"]["mean"], sum(values) / dense)
+
+    def test_stdin(self):
+        data = self.frame().read_bytes()
+        out = self.succeed("inspect", "-", stdin=data)
+        self.assertTrue(out.startswith("stdin: FedMRN frame"))
+        self.fail_with("fedmrn inspect: stdin: is empty", "inspect", "-")
+
+    def test_half_floats_and_broadcast(self):
+        seeds = TESTDATA / "fuzz" / "frame"
+        view = json.loads(self.succeed("inspect", "--json",
+                                       seeds / "good-dense-half"))
+        self.assertEqual(view["dense"]["type"], "float16")
+        self.assertEqual(view["bytes"]["dense"], 18)
+        self.assertIn("a model broadcast",
+                      self.succeed("inspect", seeds / "good-broadcast"))
+
+    def test_truncated(self):
+        data = self.frame().read_bytes()
+        path = self.write(data[:1000])
+        out = self.fail_with(
+            f"fedmrn inspect: {path}: offset 48: header, 48740 payload bytes, "
+            "7680 dense bytes and checksum do not make a frame of 1000 bytes",
+            "inspect", path)
+        self.assertIn("NOT VALID", out)
+        self.assertIn("header not verified", out)
+        self.assertRegex(out, r"parameters +389,920")
+        self.assertRegex(out, r"checksum +8 B  not checked")
+        # A header without even a checksum can be shown; less cannot.
+        for size, shown in ((75, True), (71, False), (3, False)):
+            path = self.write(data[:size])
+            out = self.fail_with(
+                f"fedmrn inspect: {path}: offset {size}: a frame has at least "
+                f"80 bytes, this has {size}", "inspect", path)
+            self.assertEqual("389,920" in out, shown, size)
+
+    def test_flipped_bit(self):
+        data = bytearray(self.frame().read_bytes())
+        data[100] ^= 1
+        path = self.write(data)
+        message = "the checksum does not match: damaged on the way"
+        out = self.fail_with(
+            f"fedmrn inspect: {path}: offset {len(data) - 8}: {message}",
+            "inspect", path)
+        self.assertRegex(out, r"checksum +8 B  BAD: should be 0x[0-9a-f]{16}\n")
+        self.assertLessEqual(max(map(len, out.splitlines()[1:])), 80)
+        view = json.loads(run("inspect", "--json", path).stdout)
+        self.assertIs(view["valid"], False)
+        self.assertEqual(view["error"],
+                         {"offset": len(data) - 8, "message": message})
+        self.assertIs(view["checksum"]["ok"], False)
+        self.assertEqual(view["params"], 389920)
+        self.assertIsNone(view["ones"])
+
+    def test_sound_checksum_over_bad_values(self):
+        path = TESTDATA / "fuzz" / "frame" / "changed-dense-nan"
+        out = self.fail_with(
+            f"fedmrn inspect: {path}: offset 81: dense value 1 is not finite",
+            "inspect", path)
+        self.assertIn("NOT VALID", out)
+        self.assertRegex(out, r"checksum +8 B  ok")
+
+    def test_another_version(self):
+        path = TESTDATA / "fuzz" / "frame" / "changed-version"
+        out = self.fail_with(
+            f"fedmrn inspect: {path}: offset 4: frame version 9; this program "
+            "reads version 1", "inspect", path)
+        self.assertEqual(out, f"{path}: FedMRN frame, version 9, NOT VALID\n")
+
+    def test_every_saved_frame(self):
+        for path in sorted((TESTDATA / "fuzz" / "frame").iterdir()):
+            with self.subTest(path.name):
+                done = run("inspect", path)
+                parsed = run("inspect", "--json", path)
+                self.assertIn(done.returncode, (0, 2), done)
+                self.assertEqual(parsed.returncode, done.returncode)
+                view = json.loads(parsed.stdout)
+                self.assertEqual(view["valid"], done.returncode == 0)
+                self.assertEqual("error" in view, done.returncode == 2)
+                if path.name.startswith("good-"):
+                    self.assertTrue(view["valid"])
+                elif path.name.startswith("bad-"):
+                    self.assertFalse(view["valid"])
+
+    def test_not_a_frame(self):
+        path = self.write(b"PK" + bytes(1000))
+        out = self.fail_with(
+            f"fedmrn inspect: {path}: offset 0: not a FedMRN frame (no FMRN)",
+            "inspect", path)
+        self.assertEqual(out, "")
+        # Endless, so it must not be read to its end.
+        done = run("inspect", "/dev/zero")
+        self.assertEqual(done.returncode, 2)
+
+    def test_unreadable(self):
+        empty = self.write(b"")
+        missing = self.folder / "nothing"
+        for path, message in (
+                (empty, "is empty"),
+                (missing, "cannot open it: No such file or directory"),
+                (self.folder, "is a directory, not a frame")):
+            line = f"fedmrn inspect: {path}: {message}"
+            self.assertEqual(self.fail_with(line, "inspect", path), "")
+            view = json.loads(self.fail_with(line, "inspect", "--json", path))
+            self.assertEqual(view, {
+                "valid": False, "file": str(path),
+                "error": {"offset": None, "message": message}})
+
+
+class BenchTest(ProgramTest):
+
+    def test_core_json_has_every_figure(self):
+        figures = json.loads(self.succeed("bench", "core", "--json",
+                                          "--repeats", 3))
+        for key in ("aggregate_vs_dense_ratio", "aggregate_10_vs_dense_ratio",
+                    "philox_gwords_per_s", "philox_vs_random123_ratio",
+                    "fwht_gfloats_per_s", "mask_step_vs_sgd_ratio",
+                    "drive_encode_vs_mrn_ratio"):
+            self.assertGreater(figures[key], 0, key)
+
+
+if __name__ == "__main__":
+    unittest.main()

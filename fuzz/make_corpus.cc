@@ -1,0 +1,257 @@
+// Writes the fuzzers' seed inputs: make_corpus testdata/fuzz. To be run again
+// when the frame format changes; what fuzzing found stays beside them.
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fedmrn/core/codec.h"
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/noise.h"
+#include "fedmrn/core/philox.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace fedmrn {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool Write(const fs::path& path, ByteView bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) std::fprintf(stderr, "cannot write %s\n", path.c_str());
+  return !file.fail();
+}
+
+struct FrameSeed {
+  CodecId codec;
+  size_t params = 33;
+  size_t dense_count = 0;
+  bool dense_half = false;
+  bool broadcast = false;
+  NoiseKind noise = NoiseKind::kUniform;
+  EncodeOptions options = {};
+};
+
+Bytes MakeFrame(const FrameSeed& seed) {
+  const Codec& codec = *FindCodec(seed.codec);
+  FrameHeader header;
+  header.codec = seed.codec;
+  header.broadcast = seed.broadcast;
+  header.dense_half = seed.dense_half;
+  header.round = 3;
+  header.client = 7;
+  header.examples = seed.broadcast ? 0 : 600;
+  header.fingerprint = 0x0123456789abcdef;
+  if (codec.uses_noise) header.noise = {seed.noise, 0.01f, 0};
+  if (codec.uses_seed) header.noise.seed = 42;
+  std::vector<float> update(seed.params), dense(seed.dense_count);
+  NoiseValues({NoiseKind::kGaussian, 0.005f, 1}, 0, update);
+  NoiseValues({NoiseKind::kUniform, 1.0f, 2}, 0, dense);
+  return EncodeFrame(header, seed.options, update, dense).value();
+}
+
+// A frame that was changed by its writer: the checksum is right.
+Bytes Changed(Bytes frame, const std::function<void(Bytes&)>& change) {
+  frame.resize(frame.size() - kFrameChecksumBytes);
+  change(frame);
+  AppendLe(uint64_t{XXH64(frame.data(), frame.size(), 0)}, frame);
+  return frame;
+}
+
+// Stores at offsets of docs/wire-format.md; payload offsets start at 72.
+template <typename T>
+std::function<void(Bytes&)> Put(size_t offset, T value) {
+  return [=](Bytes& frame) { StoreLe(value, frame.data() + offset); };
+}
+
+bool WriteFrames(const fs::path& folder) {
+  using enum CodecId;
+  constexpr size_t kPayload = kFrameHeaderBytes;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<uint32_t> segments = {5, 27, 1};
+  EncodeOptions parts;
+  parts.segments = segments;
+  EncodeOptions unbiased = parts, bits4 = parts, keep_all;
+  unbiased.unbiased = true;
+  bits4.bits = 4;
+  keep_all.keep = 1;
+
+  bool ok = true;
+  const auto save = [&](const std::string& name, const Bytes& frame) {
+    ok = Write(folder / name, frame) && ok;
+  };
+  for (const Codec& codec : Codecs()) {
+    for (size_t params : {1, 7, 33, 300}) {
+      save("good-" + std::string(codec.name) + "-" + std::to_string(params),
+           MakeFrame({.codec = codec.id, .params = params}));
+    }
+  }
+  save("good-gaussian",
+       MakeFrame({.codec = kMrnBinary, .noise = NoiseKind::kGaussian}));
+  save("good-bernoulli",
+       MakeFrame({.codec = kMrnSigned, .noise = NoiseKind::kBernoulli}));
+  save("good-broadcast", MakeFrame({.codec = kFloat32, .broadcast = true}));
+  save("good-dense", MakeFrame({.codec = kMrnBinary, .dense_count = 9}));
+  save("good-dense-half",
+       MakeFrame({.codec = kMrnBinary, .dense_count = 9, .dense_half = true}));
+  save("good-signsgd-segments",
+       MakeFrame({.codec = kSignSgd, .options = parts}));
+  save("good-terngrad-segments",
+       MakeFrame({.codec = kTernGrad, .options = parts}));
+  save("good-drive-unbiased",
+       MakeFrame({.codec = kDrive, .options = unbiased}));
+  save("good-eden-4", MakeFrame({.codec = kEden, .options = bits4}));
+  save("good-topk-all", MakeFrame({.codec = kTopK, .options = keep_all}));
+
+  const Bytes mask = MakeFrame({.codec = kMrnBinary, .dense_count = 2});
+  const Bytes floats = MakeFrame({.codec = kFloat32});
+  const Bytes halves = MakeFrame({.codec = kFloat16});
+  const Bytes signs = MakeFrame({.codec = kSignSgd, .options = parts});
+  const Bytes trits = MakeFrame({.codec = kTernGrad, .options = parts});
+  const Bytes topk = MakeFrame({.codec = kTopK, .options = keep_all});
+  const Bytes drive = MakeFrame({.codec = kDrive, .options = unbiased});
+  const Bytes eden = MakeFrame({.codec = kEden, .options = bits4});
+  const Bytes dense_half =
+      MakeFrame({.codec = kMrnBinary, .dense_count = 2, .dense_half = true});
+
+  save("bad-empty", {});
+  for (size_t length : {1, 71, 79, 84}) {
+    save("bad-truncated-" + std::to_string(length),
+         Bytes(mask.begin(), mask.begin() + static_cast<ptrdiff_t>(length)));
+  }
+  Bytes longer = mask;
+  longer.push_back(0);
+  save("bad-too-long", longer);
+  Bytes flipped = mask;
+  flipped[kPayload + 1] ^= 4;
+  save("bad-flipped-bit", flipped);
+
+  const struct {
+    const char* name;
+    const Bytes& frame;
+    std::function<void(Bytes&)> change;
+  } kChanged[] = {
+      {"magic", mask, Put<uint8_t>(0, 'X')},
+      {"version", mask, Put<uint8_t>(4, 9)},
+      {"codec", mask, Put<uint8_t>(5, 200)},
+      {"flags", mask, Put<uint8_t>(6, 4)},
+      {"noise-kind", mask, Put<uint8_t>(7, 9)},
+      {"no-examples", mask, Put<uint32_t>(12, 0)},
+      {"many-examples", mask, Put<uint32_t>(12, 0xffffffff)},
+      {"seed-unused", floats, Put<uint64_t>(32, 1)},
+      {"params-0", mask, Put<uint64_t>(40, 0)},
+      {"params-2e60", mask, Put<uint64_t>(40, uint64_t{1} << 60)},
+      {"payload-2e60", mask, Put<uint64_t>(48, uint64_t{1} << 60)},
+      {"payload-wraps", mask, Put<uint64_t>(48, ~uint64_t{0} - 7)},
+      {"dense-count", mask, Put<uint32_t>(56, 0xffffffff)},
+      {"magnitude-nan", mask, Put<float>(60, kNan)},
+      {"magnitude-huge", mask, Put<float>(60, 1e30f)},
+      {"param-unused", mask, Put<uint32_t>(64, 1)},
+      {"reserved", mask, Put<uint32_t>(68, 1)},
+      {"mask-padding", mask, Put<uint8_t>(kPayload + 4, 0xff)},
+      {"dense-nan", mask, Put<float>(kPayload + 5 + 4, kNan)},
+      {"dense-huge", mask, Put<float>(kPayload + 5, 3e38f)},
+      {"dense-half-nan", dense_half, Put<uint16_t>(kPayload + 5, 0x7e00)},
+      {"float32-nan", floats, Put<float>(kPayload + 8, kNan)},
+      {"float32-huge", floats, Put<float>(kPayload + 8, 3e38f)},
+      {"float16-inf", halves, Put<uint16_t>(kPayload + 8, 0xfc00)},
+      {"segment-count-0", signs, Put<uint32_t>(kPayload, 0)},
+      {"segment-count-huge", signs, Put<uint32_t>(kPayload, 0xffffffff)},
+      {"segment-empty", signs, Put<uint32_t>(kPayload + 4, 0)},
+      {"segment-sum", signs, Put<uint32_t>(kPayload + 4, 6)},
+      {"scale-negative", signs, Put<float>(kPayload + 16, -1)},
+      {"scale-inf", trits,
+       Put<float>(kPayload + 16, std::numeric_limits<float>::infinity())},
+      {"trit-byte", trits, Put<uint8_t>(kPayload + 28, 243)},
+      {"topk-none", topk, Put<uint32_t>(kPayload, 0)},
+      {"topk-too-many", topk, Put<uint32_t>(kPayload, 0xffffffff)},
+      {"topk-rice-32", topk, Put<uint32_t>(kPayload + 4, 32)},
+      {"topk-rice-31", topk, Put<uint32_t>(kPayload + 4, 31)},
+      {"topk-params-2e32", topk, Put<uint64_t>(40, uint64_t{1} << 32)},
+      {"drive-param", drive, Put<uint32_t>(64, 2)},
+      {"drive-scale-most", drive, Put<float>(kPayload + 16, 0x1p64f)},
+      {"drive-scale-huge", drive, Put<float>(kPayload + 16, 3e38f)},
+      {"mask-broadcast", mask, Put<uint8_t>(6, 2)},
+      {"eden-bits-0", eden, Put<uint32_t>(64, 0)},
+      {"eden-bits-3", eden, Put<uint32_t>(64, 3)},
+      {"topk-unary", topk, [](Bytes& frame) { frame.back() = 0xff; }},
+  };
+  for (const auto& [name, frame, change] : kChanged) {
+    save("changed-" + std::string(name), Changed(frame, change));
+  }
+  return ok;
+}
+
+// Random bytes do for the kernels' settings; see kernels_fuzz.cc for what the
+// first byte chooses.
+bool WriteKernels(const fs::path& folder) {
+  const char* const kNames[] = {
+      "philox-words", "noise-odds", "masked-step", "final-mask",
+      "hadamard",     "add-masked", "add-dense",   "largest-magnitude",
+  };
+  bool ok = true;
+  for (uint8_t kernel = 0; kernel < std::size(kNames); ++kernel) {
+    for (uint32_t variant = 0; variant < 6; ++variant) {
+      std::vector<uint32_t> words(16 + 60 * variant);
+      PhiloxWords({kernel, Purpose::kNoise, variant}, 0, words);
+      Bytes input = {kernel};
+      AppendLe(std::span<const uint32_t>(words), input);
+      ok = Write(folder / (std::string(kNames[kernel]) + "-" +
+                           std::to_string(variant)),
+                 input) &&
+           ok;
+    }
+  }
+  // TryPhiloxWords' fields, for streams that cross block 2^32 or 2^64.
+  struct Carry {
+    uint16_t base, blocks_below, length, shift;
+  };
+  for (const auto& [base, blocks_below, length, shift] : {Carry{1, 3, 140, 0},
+                                                          {1, 600, 5000, 1},
+                                                          {2, 8, 500, 0},
+                                                          {0, 9, 99, 3}}) {
+    Bytes input = {0};
+    AppendLe(uint64_t{42}, input);  // seed
+    AppendLe(uint16_t{0}, input);   // purpose
+    AppendLe(uint32_t{0}, input);   // sub
+    AppendLe(uint8_t{0}, input);    // the base is a multiple of 2^32
+    AppendLe(base, input);
+    AppendLe(blocks_below, input);
+    AppendLe(uint8_t{0}, input);  // the length is up to kMaxLength
+    AppendLe(length, input);
+    AppendLe(shift, input);
+    ok = Write(folder / ("philox-words-carry-" + std::to_string(length)),
+               input) &&
+         ok;
+  }
+  return ok;
+}
+
+}  // namespace
+}  // namespace fedmrn
+
+int main(int argc, char** argv) {
+  namespace fs = std::filesystem;
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 2;
+  }
+  const fs::path folder = argv[1];
+  std::error_code failure;
+  fs::create_directories(folder / "frame", failure);
+  fs::create_directories(folder / "kernels", failure);
+  return fedmrn::WriteFrames(folder / "frame") &&
+                 fedmrn::WriteKernels(folder / "kernels")
+             ? 0
+             : 1;
+}
