@@ -28,7 +28,9 @@ run(${build}/roundtrip)
 if(NOT output MATCHES "100000 parameters in 12580 bytes; weights moved by 0.00")
   message(FATAL_ERROR "unexpected output of the example: ${output}")
 endif()
-run(${prefix}/bin/fedmrn --version)
+if(EXISTS ${prefix}/bin/fedmrn)
+  run(${prefix}/bin/fedmrn --version)
+endif()
 
 # Every installed header stands alone: none includes one that stayed behind.
 file(GLOB_RECURSE headers RELATIVE ${prefix}/include ${prefix}/include/*.h)

@@ -15,6 +15,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
 #include "fedmrn/core/noise-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 // Shared by all targets.
@@ -123,6 +124,11 @@ HWY_INLINE void StepSome(size_t count, const NoiseType* HWY_RESTRICT noise,
   }
 }
 
+HWY_INLINE void PrefetchFloats(const float* from, size_t count) {
+  constexpr size_t kPerLine = 64 / sizeof(float);
+  for (size_t i = 0; i < count; i += kPerLine) hwy::Prefetch(from + i);
+}
+
 // Tiles [tile, tile + tiles) of MaskedStep; the pointers are to their start.
 template <MaskKind kKind, bool kStochastic, bool kBytes>
 HWY_INLINE void StepTiles(const Masking& masking, const LocalStep& at,
@@ -135,16 +141,22 @@ HWY_INLINE void StepTiles(const Masking& masking, const LocalStep& at,
   const bool needs_draws = kStochastic || share < kAlways;
 
   NoiseCursor<kBytes> noise(masking.noise, tile);
-  PhiloxCursor draws({masking.draw_seed, Purpose::kStep, at.step},
-                     tile * (kTile / 8));
+  using Draws = PhiloxCursor<RoundsFor(Purpose::kStep)>;
+  Draws draws({masking.draw_seed, Purpose::kStep, at.step}, tile * (kTile / 8));
   const size_t step = NoiseCursor<kBytes>::StepParams();
-  const size_t draws_each = 8 * PhiloxCursor::StepBlocks();
+  const size_t draws_each = 8 * Draws::StepBlocks();
   alignas(64) uint32_t words[kTile / 2] = {};
   for (size_t i = 0; i < tiles * kTile; i += step) {
+    // The next step's operands come from memory while the generator is busy.
+    const size_t next = i + step < tiles * kTile ? i + step : i;
+    PrefetchFloats(update + next, step);
     noise.Step();
+    PrefetchFloats(weights + next, step);
     for (size_t j = 0; needs_draws && j < step; j += draws_each) {
       draws.Step(words + j / 2);
+      if (j == 0 && gradient != nullptr) PrefetchFloats(gradient + next, step);
     }
+    PrefetchFloats(effective + next, step);
     StepSome<kKind, kStochastic>(step, noise.data(),
                                  reinterpret_cast<const uint16_t*>(words), unit,
                                  share, at.learning_rate, weights + i,

@@ -32,7 +32,7 @@ HWY_INLINE void UniformBytesTile(const Noise& noise, uint64_t tile,
 // The odd integers of parameters tile*kTile ... tile*kTile + kTile - 1.
 // `odds` is vector-aligned (alignas(64)).
 HWY_NOINLINE inline void NoiseTile(const Noise& noise, uint64_t tile,
-                          int16_t* HWY_RESTRICT odds) {
+                                   int16_t* HWY_RESTRICT odds) {
   const PhiloxStream stream{noise.seed, Purpose::kNoise, 0};
   alignas(64) uint32_t words[kTile / 2];
   const hn::ScalableTag<int16_t> d16;
@@ -103,18 +103,20 @@ class NoiseCursor<false> {
 // keeps fetching what the caller adds the noise to.
 template <>
 class NoiseCursor<true> {
+  using Philox = PhiloxCursor<RoundsFor(Purpose::kNoise)>;
+
  public:
   NoiseCursor(const Noise& noise, uint64_t tile)
       : philox_({noise.seed, Purpose::kNoise, 0}, tile * (kTile / 16)) {}
-  static size_t StepParams() { return 16 * PhiloxCursor::StepBlocks(); }
+  static size_t StepParams() { return 16 * Philox::StepBlocks(); }
   HWY_INLINE void Step() { philox_.Step(words_); }
   const uint8_t* data() const {
     return reinterpret_cast<const uint8_t*>(words_);
   }
 
  private:
-  PhiloxCursor philox_;
-  alignas(64) uint32_t words_[4 * PhiloxCursor::kMaxStepBlocks];
+  Philox philox_;
+  alignas(64) uint32_t words_[4 * Philox::kMaxStepBlocks];
 };
 
 #endif  // HWY_TARGET != HWY_SCALAR

@@ -101,14 +101,14 @@ HWY_INLINE void OneRound(hn::Vec<D64> m0, hn::Vec<D64> m1, hn::Vec<D64> k0,
 // Fills `chains` with the blocks that follow. Several chains side by side hide
 // the multiplier's latency; they are named one by one, not an array, because
 // g++ keeps an array of vectors in memory.
-template <class D64, class... Chains>
+template <size_t kRounds, class D64, class... Chains>
 HWY_INLINE void PhiloxRounds(const PhiloxSchedule& s, hn::Vec<D64>& product0,
                              Chains&... chains) {
   const D64 d;
   const auto m0 = hn::Set(d, PhiloxSchedule::kM0);
   const auto m1 = hn::Set(d, PhiloxSchedule::kM1);
   (FirstThreeRounds<D64>(s, m0, m1, product0, chains), ...);
-  HWY_UNROLL(7) for (size_t round = 3; round < 10; ++round) {
+  HWY_UNROLL(7) for (size_t round = 3; round < kRounds; ++round) {
     const auto k0 = hn::Set(d, s.key0[round]);
     const auto k1 = hn::Set(d, s.key1[round]);
     (OneRound<D64>(m0, m1, k0, k1, chains), ...);
@@ -132,7 +132,9 @@ HWY_INLINE uint32_t* StoreChain(const PhiloxChain<D64>& c, uint32_t* out) {
   return out + 4 * hn::Lanes(d);
 }
 
-// Blocks one after another, a step at a time.
+// Blocks one after another, a step at a time. kRounds is RoundsFor the stream's
+// purpose.
+template <size_t kRounds>
 class PhiloxCursor {
  public:
   static constexpr size_t kChains = 4;
@@ -172,7 +174,7 @@ class PhiloxCursor {
   HWY_INLINE void Run(Chains&... chains) {
     const D64 d;
     auto product0 = hn::Load(d, product0_);
-    PhiloxRounds<D64>(schedule_, product0, chains...);
+    PhiloxRounds<kRounds, D64>(schedule_, product0, chains...);
     hn::Store(product0, d, product0_);
   }
 
@@ -184,17 +186,17 @@ class PhiloxCursor {
 // Writes `blocks` blocks, rounded up to a multiple of kPhiloxBlockGranule, of
 // 4 words each. `out` is 8-byte aligned. first_block is a multiple of the
 // granule, and the range does not cross a multiple of 2^32.
+template <size_t kRounds = 10>
 HWY_INLINE void PhiloxBlocks(const PhiloxStream& stream, uint64_t first_block,
                              size_t blocks, uint32_t* HWY_RESTRICT out) {
+  using Cursor = PhiloxCursor<kRounds>;
   const size_t end = (blocks + kPhiloxBlockGranule - 1) / kPhiloxBlockGranule *
                      kPhiloxBlockGranule;
-  const size_t step = PhiloxCursor::StepBlocks();
-  PhiloxCursor cursor(stream, first_block);
+  const size_t step = Cursor::StepBlocks();
+  Cursor cursor(stream, first_block);
   size_t b = 0;
   for (; b + step <= end; b += step) cursor.Step(out + 4 * b);
-  for (; b < end; b += step / PhiloxCursor::kChains) {
-    cursor.ShortStep(out + 4 * b);
-  }
+  for (; b < end; b += step / Cursor::kChains) cursor.ShortStep(out + 4 * b);
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR

@@ -18,8 +18,9 @@ namespace HWY_NAMESPACE {
 using ref::PhiloxWords;
 #else
 
-void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
-                 std::span<uint32_t> words) {
+template <size_t kRounds>
+void WordsOf(const PhiloxStream& stream, uint64_t first_block,
+             std::span<uint32_t> words) {
   // The bulk goes straight to the output; what is left over at either end, and
   // an output that is not 8-byte aligned, through a small buffer.
   constexpr size_t kBufferBlocks = 256;
@@ -35,7 +36,7 @@ void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
         reinterpret_cast<uintptr_t>(out) % 8 == 0) {
       size_t blocks = left_blocks / kGranule * kGranule;
       if (blocks > to_wrap) blocks = static_cast<size_t>(to_wrap);
-      PhiloxBlocks(stream, block, blocks, out);
+      PhiloxBlocks<kRounds>(stream, block, blocks, out);
       done += 4 * blocks;
       block += blocks;
       continue;
@@ -44,13 +45,19 @@ void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
     size_t blocks = kBufferBlocks - skip;
     if (blocks > to_wrap) blocks = static_cast<size_t>(to_wrap);
     if (blocks > left_blocks + 1) blocks = left_blocks + 1;
-    PhiloxBlocks(stream, block - skip, skip + blocks, buffer);
+    PhiloxBlocks<kRounds>(stream, block - skip, skip + blocks, buffer);
     size_t count = 4 * blocks;
     if (count > words.size() - done) count = words.size() - done;
     std::copy_n(buffer + 4 * skip, count, out);
     done += count;
     block += blocks;
   }
+}
+
+void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
+                 std::span<uint32_t> words) {
+  const auto fill = RoundsFor(stream.purpose) == 7 ? WordsOf<7> : WordsOf<10>;
+  fill(stream, first_block, words);
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR
@@ -72,8 +79,8 @@ void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
 namespace ref {
 
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> x,
-                                   std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
+                                   std::array<uint32_t, 2> key, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * x[0];
     const uint64_t p1 = uint64_t{0xCD9E8D57u} * x[2];
     x = {static_cast<uint32_t>(p1 >> 32) ^ x[1] ^ key[0],
@@ -94,7 +101,8 @@ void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
         {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
          stream.sub, static_cast<uint32_t>(stream.purpose)},
         {static_cast<uint32_t>(stream.seed),
-         static_cast<uint32_t>(stream.seed >> 32)})[i % 4];
+         static_cast<uint32_t>(stream.seed >> 32)},
+        RoundsFor(stream.purpose))[i % 4];
   }
 }
 

@@ -1,4 +1,4 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"):
+// Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"):
 // the only source of randomness in FedMRN. A stream is a function from a block
 // number to 128 bits, so any part of it can be generated alone, in any order,
 // on any machine.
@@ -19,6 +19,13 @@ enum class Purpose : uint32_t {
   kEncode = 3,    // draws of the final mask and of stochastic codecs
 };
 
+// Ten rounds, Philox's usual number; seven for the draws of local steps, which
+// are the hottest and never leave the client. Seven is the least that its
+// authors found to pass BigCrush.
+constexpr int RoundsFor(Purpose purpose) {
+  return purpose == Purpose::kStep ? 7 : 10;
+}
+
 // Key = seed (low word first); counter = {block low, block high, sub, purpose}.
 struct PhiloxStream {
   uint64_t seed = 0;
@@ -35,7 +42,8 @@ namespace ref {
 
 // One block: the definition.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
-                                   std::array<uint32_t, 2> key);
+                                   std::array<uint32_t, 2> key,
+                                   int rounds = 10);
 
 void PhiloxWords(const PhiloxStream& stream, uint64_t first_block,
                  std::span<uint32_t> words);

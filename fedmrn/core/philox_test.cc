@@ -23,6 +23,17 @@ TEST(Philox, KnownAnswers) {
             (Words4{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+TEST(Philox, KnownAnswersWithSevenRounds) {
+  constexpr uint32_t kOnes = 0xffffffff;
+  EXPECT_EQ(ref::Philox4x32({0, 0, 0, 0}, {0, 0}, 7),
+            (Words4{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48}));
+  EXPECT_EQ(ref::Philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}, 7),
+            (Words4{0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662}));
+  EXPECT_EQ(ref::Philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+                            {0xa4093822, 0x299f31d0}, 7),
+            (Words4{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}));
+}
+
 // C++26: the 10000th output of a default std::philox4x32.
 TEST(Philox, StandardLibraryCheckValue) {
   uint32_t block[4];
@@ -76,7 +87,9 @@ TEST(Philox, VectorsEqualDefinition) {
   std::vector<size_t> lengths = TestLengths();
   ForEachTarget([&] {
     for (uint64_t first : firsts) {
-      const PhiloxStream stream{0x0123456789abcdef ^ first, Purpose::kStep, 77};
+      const PhiloxStream stream{
+          0x0123456789abcdef ^ first,
+          first % 2 == 0 ? Purpose::kStep : Purpose::kEncode, 77};
       std::vector<uint32_t> expected(5003);
       ref::PhiloxWords(stream, first, expected);
       for (size_t n : lengths) {
