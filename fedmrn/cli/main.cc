@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
       "FedMRN: federated learning that uploads one bit per parameter.\n"
       "Every figure about upload is a sum of real frame lengths."};
   app.set_version_flag("--version", "fedmrn " FEDMRN_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none: says so below, naming stray words
   app.failure_message(CLI::FailureMessage::help);
   int exit_code = kExitOk;
   AddInspect(app, exit_code);
@@ -18,6 +18,10 @@ int main(int argc, char** argv) {
   AddDemo(app, exit_code);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) {
+      fmt::print(stderr, "fedmrn: say what to do\n{}", app.help());
+      return kExitBadInput;
+    }
   } catch (const CLI::ParseError& error) {
     // 0 for --help and --version.
     return app.exit(error) == 0 ? kExitOk : kExitBadInput;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "fedmrn/core/codec_rows.h"
 
@@ -30,7 +31,7 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
   const size_t d = update.size();
   const size_t k = std::clamp<size_t>(
       static_cast<size_t>(std::llround(options.keep * static_cast<double>(d))),
-      1, d);
+      1, std::min<size_t>(d, std::numeric_limits<uint32_t>::max()));
   std::vector<float> magnitudes(d);
   for (size_t i = 0; i < d; ++i) magnitudes[i] = std::fabs(update[i]);
   std::nth_element(magnitudes.begin(), magnitudes.begin() + (k - 1),
@@ -80,9 +81,11 @@ bool ForEachKept(const FrameView& frame, uint32_t k, uint32_t p, Visit visit) {
   uint64_t next = 0;
   for (uint32_t j = 0; j < k; ++j) {
     uint64_t quotient = 0;
-    while (bits.Get(1) == 1) ++quotient;
+    while (bits.Get(1) == 1) {
+      // Also keeps the shift below from overflowing.
+      if (++quotient > frame.params) return false;
+    }
     const uint64_t gap = (quotient << p) | bits.Get(static_cast<int>(p));
-    // quotient is at most the number of bits read, so nothing overflows.
     if (bits.overrun() || gap >= frame.params - next) return false;
     visit(j, next + gap);
     next += gap + 1;

@@ -68,21 +68,21 @@ HWY_INLINE hn::Vec<D64> MulLow(D64 /*d*/, hn::Vec<D64> a, hn::Vec<D64> b) {
 
 // Rounds 1 to 3. `product0` is M0 * block: the next one is an addition away.
 template <class D64>
-HWY_INLINE void FirstThreeRounds(const PhiloxSchedule& s, hn::Vec<D64> m0,
-                                 hn::Vec<D64> m1, hn::Vec<D64>& product0,
-                                 PhiloxChain<D64>& c) {
+HWY_INLINE PhiloxChain<D64> FirstThreeRounds(const PhiloxSchedule& s,
+                                             hn::Vec<D64>& product0) {
   const D64 d;
+  const auto m0 = hn::Set(d, PhiloxSchedule::kM0);
+  const auto m1 = hn::Set(d, PhiloxSchedule::kM1);
   const auto p = product0;
   product0 = hn::Add(product0,
                      hn::Set(d, uint64_t{PhiloxSchedule::kM0} * hn::Lanes(d)));
   const auto q =
       MulLow(d, m1, hn::Xor(hn::ShiftRight<32>(p), hn::Set(d, s.round1_x2)));
-  const auto y0 = hn::Xor(hn::ShiftRight<32>(q), hn::Set(d, s.round2_x0));
-  const auto y2 = hn::Xor(p, hn::Set(d, s.round2_x2));
-  c.x3 = MulLow(d, m0, y0);
-  c.x1 = MulLow(d, m1, y2);
-  c.x0 = hn::Xor(hn::ShiftRight<32>(c.x1), hn::Xor(q, hn::Set(d, s.key0[2])));
-  c.x2 = hn::Xor(hn::ShiftRight<32>(c.x3), hn::Set(d, s.round3_x2));
+  const auto p0 =
+      MulLow(d, m0, hn::Xor(hn::ShiftRight<32>(q), hn::Set(d, s.round2_x0)));
+  const auto p1 = MulLow(d, m1, hn::Xor(p, hn::Set(d, s.round2_x2)));
+  return {hn::Xor(hn::ShiftRight<32>(p1), hn::Xor(q, hn::Set(d, s.key0[2]))),
+          p1, hn::Xor(hn::ShiftRight<32>(p0), hn::Set(d, s.round3_x2)), p0};
 }
 
 template <class D64>
@@ -98,16 +98,14 @@ HWY_INLINE void OneRound(hn::Vec<D64> m0, hn::Vec<D64> m1, hn::Vec<D64> k0,
   c.x3 = p0;
 }
 
-// Fills `chains` with the blocks that follow. Several chains side by side hide
-// the multiplier's latency; they are named one by one, not an array, because
-// g++ keeps an array of vectors in memory.
+// The remaining rounds. Several chains side by side hide the multiplier's
+// latency; they are named one by one, not an array, because g++ keeps an array
+// of vectors in memory.
 template <size_t kRounds, class D64, class... Chains>
-HWY_INLINE void PhiloxRounds(const PhiloxSchedule& s, hn::Vec<D64>& product0,
-                             Chains&... chains) {
+HWY_INLINE void OtherRounds(const PhiloxSchedule& s, Chains&... chains) {
   const D64 d;
   const auto m0 = hn::Set(d, PhiloxSchedule::kM0);
   const auto m1 = hn::Set(d, PhiloxSchedule::kM1);
-  (FirstThreeRounds<D64>(s, m0, m1, product0, chains), ...);
   HWY_UNROLL(7) for (size_t round = 3; round < kRounds; ++round) {
     const auto k0 = hn::Set(d, s.key0[round]);
     const auto k1 = hn::Set(d, s.key1[round]);
@@ -158,26 +156,27 @@ class PhiloxCursor {
   // everywhere it costs minutes of compilation and gains nothing.
   HWY_NOINLINE void Step(uint32_t* HWY_RESTRICT out) {
     static_assert(kChains == 4);
-    PhiloxChain<D64> a, b, c, e;
-    Run(a, b, c, e);
-    StoreChain(e, StoreChain(c, StoreChain(b, StoreChain(a, out))));
+    const D64 d;
+    auto product0 = hn::Load(d, product0_);
+    auto c0 = FirstThreeRounds<D64>(schedule_, product0);
+    auto c1 = FirstThreeRounds<D64>(schedule_, product0);
+    auto c2 = FirstThreeRounds<D64>(schedule_, product0);
+    auto c3 = FirstThreeRounds<D64>(schedule_, product0);
+    hn::Store(product0, d, product0_);
+    OtherRounds<kRounds, D64>(schedule_, c0, c1, c2, c3);
+    StoreChain(c3, StoreChain(c2, StoreChain(c1, StoreChain(c0, out))));
   }
   // Writes the next Lanes(D64) blocks.
   HWY_INLINE void ShortStep(uint32_t* HWY_RESTRICT out) {
-    PhiloxChain<D64> a;
-    Run(a);
-    StoreChain(a, out);
+    const D64 d;
+    auto product0 = hn::Load(d, product0_);
+    auto chain = FirstThreeRounds<D64>(schedule_, product0);
+    hn::Store(product0, d, product0_);
+    OtherRounds<kRounds, D64>(schedule_, chain);
+    StoreChain(chain, out);
   }
 
  private:
-  template <class... Chains>
-  HWY_INLINE void Run(Chains&... chains) {
-    const D64 d;
-    auto product0 = hn::Load(d, product0_);
-    PhiloxRounds<kRounds, D64>(schedule_, product0, chains...);
-    hn::Store(product0, d, product0_);
-  }
-
   PhiloxSchedule schedule_;
   // Counter word 0 times M0: round 1's product, one per lane.
   alignas(64) uint64_t product0_[kPhiloxBlockGranule];
