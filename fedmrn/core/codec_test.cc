@@ -99,10 +99,11 @@ TEST_P(EveryCodec, SegmentsChangeNothingButScales) {
   const uint32_t wrong[] = {288, 700};
   options.segments = wrong;
   const auto refused = EncodeFrame(HeaderFor(GetParam()), options, update, {});
-  // Codecs without scales do not look at segments.
-  if (!refused) {
-    EXPECT_EQ(refused.error().code, ErrorCode::kBadValue);
-  }
+  // Codecs without scales do not look at segments; the others must refuse.
+  const CodecId id = GetParam().id;
+  const bool has_scales = id == CodecId::kSignSgd || id == CodecId::kTernGrad ||
+                          id == CodecId::kDrive || id == CodecId::kEden;
+  EXPECT_EQ(refused.ok(), !has_scales);
 }
 
 TEST_P(EveryCodec, RefusesValuesThatAreNotFinite) {
@@ -162,7 +163,6 @@ TEST_P(EveryCodec, HostileBytesWithAGoodChecksumDoNoHarm) {
   const Bytes good = EncodeFrame(HeaderFor(GetParam()), {},
                                  Normal(1, 100, 0.004f), std::vector<float>(3))
                          .value();
-  const std::vector<float> honest = Decode(good);
   for (size_t i = 0; i + kFrameChecksumBytes < good.size(); ++i) {
     for (int value : {0x00, 0x01, 0x7F, 0x80, 0xF2, 0xF3, 0xFF}) {
       Bytes frame = good;
