@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(0, 1);  // none: says so below, naming stray words
   app.failure_message(CLI::FailureMessage::help);
   int exit_code = kExitOk;
+  AddRun(app, exit_code);
+  AddPartition(app, exit_code);
   AddInspect(app, exit_code);
   AddBench(app, exit_code);
   AddDemo(app, exit_code);

@@ -1,6 +1,10 @@
 // How the verbs write numbers for people.
 #pragma once
 
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <string>
 
@@ -14,6 +18,27 @@ inline std::string Grouped(uint64_t value) {
     digits.insert(left, 1, ',');
   }
   return digits;
+}
+
+// 5642000 -> "5.64 MB".
+inline std::string Megabytes(uint64_t bytes) {
+  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// "42 s", "3 min 20 s", "1 h 05 min".
+inline std::string Duration(double seconds) {
+  const auto s = static_cast<uint64_t>(seconds + 0.5);
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
+  return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
+}
+
+// Of stderr's terminal.
+inline size_t TerminalWidth() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20
+             ? size.ws_col
+             : 80;
 }
 
 }  // namespace fedmrn::cli

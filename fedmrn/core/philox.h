@@ -17,6 +17,15 @@ enum class Purpose : uint32_t {
   kRotation = 1,  // DRIVE's and EDEN's random signs: shared as well
   kStep = 2,      // mask and PM draws of a local step; `sub` is the step
   kEncode = 3,    // draws of the final mask and of stochastic codecs
+  // The simulator's; never on the wire.
+  kInit = 4,        // initial weights; `sub` is the tensor
+  kPartition = 5,   // which client has which examples
+  kSample = 6,      // which clients a round takes; `sub` is the round
+  kClientSeed = 7,  // the seeds of one client in one round
+  kShuffle = 8,     // order of the examples; `sub` is the local epoch
+  kAugment = 9,     // crops and flips; `sub` is the local step
+  kFault = 10,      // injected faults; `sub` is the round
+  kSynthetic = 11,  // generated data
 };
 
 // Ten rounds, Philox's usual number; seven for the draws of local steps, which

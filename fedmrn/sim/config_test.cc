@@ -1,0 +1,423 @@
+#include "fedmrn/sim/config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+#include <set>
+
+namespace fedmrn {
+namespace {
+
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+// The config of the README.
+constexpr char kExample[] = R"(seed = 1
+[data]
+name = "fmnist"             # fmnist | svhn | cifar10 | cifar100 | synthetic
+[partition]
+kind = "labels"             # iid | dirichlet | labels | natural
+clients = 100
+labels_per_client = 3       # labels
+alpha = 0.3                 # dirichlet
+[model]
+name = "cnn4"
+[method]
+name = "fedmrn"             # fedavg | fedmrn | fedmrns | ...
+noise = "uniform"           # uniform | gaussian | bernoulli
+magnitude = 0.01            # 0.005 for fedmrns
+stochastic = true           # SM (false: DM)
+progressive = true          # PM
+[train]
+epochs = 10
+batch = 64
+lr = 0.1                    # 0.03 for fedavg
+momentum = 0.0
+weight_decay = 0.0
+[rounds]
+count = 100
+clients_per_round = 10
+min_clients = 1
+[run]
+workers = 0                 # 0: one per core
+checkpoint_every = 1
+eval_every = 1
+)";
+
+Result<Config> Parse(std::string_view text,
+                     const std::vector<std::string>& settings = {}) {
+  return ParseConfig(text, "a.toml", settings);
+}
+
+Config MustParse(std::string_view text,
+                 const std::vector<std::string>& settings = {}) {
+  Result<Config> config = Parse(text, settings);
+  EXPECT_TRUE(config.ok()) << config.error().message;
+  return config.ok() ? *config : Config{};
+}
+
+std::string Mistakes(std::string_view text,
+                     const std::vector<std::string>& settings = {}) {
+  const Result<Config> config = Parse(text, settings);
+  if (config.ok()) return "";
+  EXPECT_EQ(config.error().code, ErrorCode::kBadValue);
+  EXPECT_EQ(config.error().offset, Error::kNoOffset);
+  return config.error().message;
+}
+
+TEST(ConfigTest, Example) {
+  const Values expected = {
+      {"seed", "1"},
+      {"data.name", "\"fmnist\""},
+      {"data.dir", "\"\""},
+      {"data.train_examples", "0"},
+      {"data.test_examples", "0"},
+      {"partition.kind", "\"labels\""},
+      {"partition.clients", "100"},
+      {"partition.labels_per_client", "3"},
+      {"partition.labels_assignment", "\"random\""},
+      {"partition.alpha", "0.3"},
+      {"partition.min_examples", "10"},
+      {"model.name", "\"cnn4\""},
+      {"method.name", "\"fedmrn\""},
+      {"method.noise", "\"uniform\""},
+      {"method.magnitude", "0.01"},
+      {"method.stochastic", "true"},
+      {"method.progressive", "true"},
+      {"method.dense", "\"float32\""},
+      {"train.epochs", "10"},
+      {"train.batch", "64"},
+      {"train.lr", "0.1"},
+      {"train.momentum", "0.0"},
+      {"train.weight_decay", "0.0"},
+      {"rounds.count", "100"},
+      {"rounds.clients_per_round", "10"},
+      {"rounds.min_clients", "1"},
+      {"rounds.weight", "\"examples\""},
+      {"faults.drop", "0.0"},
+      {"faults.crash", "0.0"},
+      {"faults.corrupt", "0.0"},
+      {"faults.delay", "0.0"},
+      {"faults.delay_s", "1.0"},
+      {"run.workers", "0"},
+      {"run.checkpoint_every", "1"},
+      {"run.eval_every", "1"},
+      {"run.tensorboard", "true"},
+  };
+  EXPECT_EQ(ConfigValues(MustParse(kExample)), expected);
+}
+
+TEST(ConfigTest, DefaultsAreTheMethods) {
+  struct Case {
+    std::string method;
+    double lr, magnitude;
+  };
+  for (const Case& c : {Case{"fedavg", 0.03, 0}, Case{"fedmrn", 0.1, 0.01},
+                        Case{"fedmrns", 0.1, 0.005}}) {
+    const Config config = MustParse("", {"method.name=" + c.method});
+    EXPECT_EQ(config.train.lr, c.lr);
+    EXPECT_EQ(config.method.magnitude, c.magnitude);
+    const Config given = MustParse(
+        "train.lr = 1", {"method.name=" + c.method, "method.magnitude=0.5"});
+    EXPECT_EQ(given.train.lr, 1);
+    EXPECT_EQ(given.method.magnitude, 0.5);
+  }
+}
+
+TEST(ConfigTest, SettingsWinInTheirOrder) {
+  const Config config =
+      MustParse("seed = 2\ntrain.lr = 0.5",
+                {"train.lr=0.25", "train.lr=1e-3", "data.name=svhn",
+                 "data.dir=/a b/=\"c\"", "method.stochastic=false",
+                 "partition.kind=\"iid\"", "train.momentum=0"});
+  EXPECT_EQ(config.seed, 2u);
+  EXPECT_EQ(config.train.lr, 0.001);
+  EXPECT_EQ(config.data.name, "svhn");
+  EXPECT_EQ(config.data.dir, "/a b/=\"c\"");
+  EXPECT_FALSE(config.method.stochastic);
+  EXPECT_EQ(config.partition.kind, "iid");
+  // Text may look like anything else.
+  EXPECT_EQ(MustParse("", {"data.dir=2024"}).data.dir, "2024");
+  EXPECT_EQ(MustParse("", {"data.dir="}).data.dir, "");
+  EXPECT_EQ(MustParse("", {"data.dir=\"a\\tb\""}).data.dir, "a\tb");
+  EXPECT_EQ(MustParse("", {"data.dir=#1"}).data.dir, "#1");
+}
+
+TEST(ConfigTest, NumbersMayBeIntegers) {
+  EXPECT_EQ(MustParse("train.lr = 1").train.lr, 1.0);
+  EXPECT_EQ(MustParse("seed = 9223372036854775807").seed, 0x7FFFFFFFFFFFFFFFu);
+  EXPECT_EQ(MustParse("rounds.count = 4294967295").rounds.count, 4294967295u);
+}
+
+struct BadCase {
+  std::string text;
+  std::string message;
+};
+
+TEST(ConfigTest, Mistakes) {
+  const std::string epochs = "must be an integer of at least 1, not ";
+  const BadCase cases[] = {
+      // Names.
+      {"\n[train]\nlrr = 1",
+       "a.toml:3: train.lrr: unknown key, did you mean train.lr?"},
+      {"[trian]\nlr = 1\nbatch = 2",
+       "a.toml:1: trian: unknown section, did you mean train?"},
+      {"[x]",
+       "a.toml:1: x: unknown section; there are data, partition, model, "
+       "method, train, rounds, faults and run"},
+      {"lr = 1", "a.toml:1: lr: unknown key, did you mean train.lr?"},
+      {"[train]\nmagnitude = 1",
+       "a.toml:2: train.magnitude: unknown key, did you mean "
+       "method.magnitude?"},
+      {"[train]\nlearning_rate = 1",
+       "a.toml:2: train.learning_rate: unknown key; [train] has epochs, batch, "
+       "lr, momentum and weight_decay"},
+      {"x = 1",
+       "a.toml:1: x: unknown key; only seed stands outside of "
+       "sections"},
+      {"train = 1",
+       "a.toml:1: train: is a section: write [train] and its keys below"},
+      {"[[train]]\nlr = 1",
+       "a.toml:1: train: is a section: write [train] and its keys below"},
+      {"[data]\nname = \"fmist\"",
+       "a.toml:2: data.name: must be fmnist, svhn, cifar10, cifar100 or "
+       "synthetic, not \"fmist\", did you mean fmnist?"},
+      {"[model]\nname = \"resnet\"",
+       "a.toml:2: model.name: must be cnn4 or cnn8, not \"resnet\""},
+      {"[method]\nname = \"FedAvg\"",
+       "a.toml:2: method.name: must be fedavg, fedmrn or fedmrns, not "
+       "\"FedAvg\", did you mean fedavg?"},
+      // Types.
+      {"[train]\nlr = \"fast\"",
+       "a.toml:2: train.lr: must be a number above 0, not \"fast\""},
+      {"[train]\nepochs = 10.0",
+       "a.toml:2: train.epochs: " + epochs + "10.0, write 10"},
+      {"[train]\nepochs = 2.5", "a.toml:2: train.epochs: " + epochs + "2.5"},
+      {"[train]\nepochs = true", "a.toml:2: train.epochs: " + epochs + "true"},
+      {"[train]\nepochs = [1]", "a.toml:2: train.epochs: " + epochs + "a list"},
+      {"[train.epochs]\nx = 1",
+       "a.toml:1: train.epochs: " + epochs + "a section"},
+      {"seed = 2020-01-01",
+       "a.toml:1: seed: must be an integer of at least 0, "
+       "not a date or time"},
+      {"[seed]",
+       "a.toml:1: seed: must be an integer of at least 0, not a "
+       "section"},
+      {"[method]\nstochastic = \"yes\"",
+       "a.toml:2: method.stochastic: must be true or false, not \"yes\""},
+      {"[data]\ndir = 1", "a.toml:2: data.dir: must be text in quotes, not 1"},
+      // Values.
+      {"[train]\nlr = nan",
+       "a.toml:2: train.lr: must be a number above 0, not nan"},
+      {"[train]\nlr = inf",
+       "a.toml:2: train.lr: must be a number above 0, not inf"},
+      {"[train]\nlr = 0",
+       "a.toml:2: train.lr: must be a number above 0, not 0"},
+      {"[train]\nlr = -0.1",
+       "a.toml:2: train.lr: must be a number above 0, not -0.1"},
+      {"[train]\nbatch = 0", "a.toml:2: train.batch: " + epochs + "0"},
+      {"[train]\nbatch = -1", "a.toml:2: train.batch: " + epochs + "-1"},
+      {"[train]\nbatch = 4294967296",
+       "a.toml:2: train.batch: must be an integer from 1 to 4294967295, not "
+       "4294967296"},
+      {"[train]\nepochs = 0", "a.toml:2: train.epochs: " + epochs + "0"},
+      {"[train]\nmomentum = 1",
+       "a.toml:2: train.momentum: must be a number of at least 0 and below 1, "
+       "not 1"},
+      {"[train]\nmomentum = -0.5",
+       "a.toml:2: train.momentum: must be a number of at least 0 and below 1, "
+       "not -0.5"},
+      {"[train]\nweight_decay = -1e-4",
+       "a.toml:2: train.weight_decay: must be a number of at least 0, not "
+       "-1e-04"},
+      {"[rounds]\ncount = 0", "a.toml:2: rounds.count: " + epochs + "0"},
+      {"[partition]\nalpha = 0",
+       "a.toml:2: partition.alpha: must be a number above 0, not 0"},
+      {"[partition]\nlabels_per_client = 0",
+       "a.toml:2: partition.labels_per_client: " + epochs + "0"},
+      {"[rounds]\nmin_clients = 0",
+       "a.toml:2: rounds.min_clients: " + epochs + "0"},
+      {"[run]\neval_every = 0", "a.toml:2: run.eval_every: " + epochs + "0"},
+      {"[run]\ncheckpoint_every = 0",
+       "a.toml:2: run.checkpoint_every: " + epochs + "0"},
+      {"[faults]\ndrop = 1.5",
+       "a.toml:2: faults.drop: must be a number from 0 to 1, not 1.5"},
+      {"[faults]\ncorrupt = -0.5",
+       "a.toml:2: faults.corrupt: must be a number from 0 to 1, not -0.5"},
+      {"[method]\nmagnitude = 0",
+       "a.toml:2: method.magnitude: must be a number above 0 (2^-64 or more) "
+       "and at most 16 for fedmrn, not 0.0"},
+      {"[method]\nname = \"fedmrns\"\nmagnitude = 1e-30",
+       "a.toml:3: method.magnitude: must be a number above 0 (2^-64 or more) "
+       "and at most 16 for fedmrns, not 1e-30"},
+      {"[method]\nmagnitude = -1",
+       "a.toml:2: method.magnitude: must be a number from 0 to 16, not -1"},
+      {"[method]\nmagnitude = 17",
+       "a.toml:2: method.magnitude: must be a number from 0 to 16, not 17"},
+      // Values that do not fit each other.
+      {"[partition]\nclients = 10\n[rounds]\nclients_per_round = 11",
+       "a.toml:4: rounds.clients_per_round: 11 of 10 clients in a round: set "
+       "rounds.clients_per_round to at most 10 or partition.clients to at "
+       "least 11"},
+      {"[partition]\nclients = 5",
+       "a.toml:2: partition.clients: 10 of 5 clients in a round: set "
+       "rounds.clients_per_round to at most 5 or partition.clients to at "
+       "least 10"},
+      {"[rounds]\nmin_clients = 11",
+       "a.toml:2: rounds.min_clients: at least 11 answers of 10 clients in a "
+       "round: set rounds.min_clients to at most 10"},
+      {"[faults]\ndrop = 0.5\ncrash = 0.25\ncorrupt = 0.5",
+       "a.toml:4: faults.corrupt: drop, crash, corrupt and delay must be at "
+       "most 1 together, not 1.25"},
+      // TOML.
+      {"seed = 1\nseed = 2\n",
+       "a.toml:2: not TOML: Error while parsing key-value pair: cannot "
+       "redefine "
+       "existing integer 'seed'"},
+  };
+  for (const BadCase& c : cases) {
+    EXPECT_EQ(Mistakes(c.text), c.message) << c.text;
+  }
+  for (const char* text : {"a", "[train", "lr = 0.1.1", "\xff", "seed = "}) {
+    EXPECT_TRUE(Mistakes(text).starts_with("a.toml:1: not TOML: ")) << text;
+  }
+}
+
+TEST(ConfigTest, MistakesInSettings) {
+  const BadCase cases[] = {
+      {"train.lrr=1",
+       "--set train.lrr=1: train.lrr: unknown key, did you mean train.lr?"},
+      {"modle.name=cnn4",
+       "--set modle.name=cnn4: modle.name: unknown key, did you mean "
+       "model.name?"},
+      {"no.such=1",
+       "--set no.such=1: no.such: unknown section; there are data, partition, "
+       "model, method, train, rounds, faults and run"},
+      {"train.lr", "--set train.lr: must be KEY=VALUE, such as train.lr=0.1"},
+      {"=1", "--set =1: must be KEY=VALUE, such as train.lr=0.1"},
+      {"train.lr=",
+       "--set train.lr=: train.lr: must be a number above 0, not \"\""},
+      {"train.lr=fast",
+       "--set train.lr=fast: train.lr: must be a number above 0, not "
+       "\"fast\""},
+      {"seed=1\ntrain.lr=2",
+       "--set seed=1\ntrain.lr=2: seed: must be an integer of at least 0, not "
+       "\"1\\u000atrain.lr=2\""},
+      {"data.dir=\xff", "--set data.dir=\xff: data.dir: must be UTF-8"},
+      {"data.name=mnist",
+       "--set data.name=mnist: data.name: must be fmnist, svhn, cifar10, "
+       "cifar100 or synthetic, not \"mnist\", did you mean fmnist?"},
+      {"rounds.clients_per_round=101",
+       "--set rounds.clients_per_round=101: rounds.clients_per_round: 101 of "
+       "100 clients in a round: set rounds.clients_per_round to at most 100 or "
+       "partition.clients to at least 101"},
+  };
+  for (const BadCase& c : cases) {
+    EXPECT_EQ(Mistakes("", {c.text}), c.message);
+  }
+}
+
+TEST(ConfigTest, AllMistakesInOneGo) {
+  EXPECT_EQ(Mistakes("[train]\nlr = 0\n[data]\nnmae = 1\n[run]\nworkers = -1\n",
+                     {"train.batch=0", "partition.clients=1"}),
+            "a.toml:2: train.lr: must be a number above 0, not 0\n"
+            "a.toml:4: data.nmae: unknown key, did you mean data.name?\n"
+            "a.toml:6: run.workers: must be an integer of at least 0, not -1\n"
+            "--set train.batch=0: train.batch: must be an integer of at least "
+            "1, not 0\n"
+            "--set partition.clients=1: partition.clients: 10 of 1 clients in "
+            "a round: set rounds.clients_per_round to at most 1 or "
+            "partition.clients to at least 10");
+  // A mistake is not told again as a consequence.
+  EXPECT_EQ(Mistakes("[partition]\nclients = 0\n[rounds]\n"
+                     "clients_per_round = 200"),
+            "a.toml:2: partition.clients: must be an integer of at least 1, "
+            "not 0");
+}
+
+TEST(ConfigTest, WhatIsPossibleAfterAll) {
+  MustParse("", {"method.name=fedavg", "method.magnitude=0"});
+  MustParse("", {"method.magnitude=16"});
+  // The number of natural clients is the data's.
+  MustParse("[partition]\nkind = \"natural\"\nclients = 1");
+  MustParse("[faults]\ndrop = 0.1\ncrash = 0.2\ncorrupt = 0.3\ndelay = 0.4");
+}
+
+TEST(ConfigTest, RoundTrip) {
+  Config config;
+  config.seed = 0x7FFFFFFFFFFFFFFF;
+  config.data.dir = "a \"b\"\\\n\t\x7f \xc3\xa9";
+  config.partition.clients = 0xFFFFFFFF;
+  config.partition.alpha = std::numeric_limits<double>::denorm_min();
+  config.method.name = "fedavg";
+  config.method.progressive = false;
+  config.train.lr = 1.0 / 3;
+  config.train.weight_decay = 123456789012345678901.0;
+  config.train.momentum = 0.1 + 0.2;
+  config.faults.delay_s = 1e300;
+  config.faults.drop = 1;
+  config.run.tensorboard = false;
+  for (const Config& c : {config, MustParse(kExample), MustParse("")}) {
+    const std::string text = ConfigToml(c);
+    EXPECT_EQ(ConfigValues(MustParse(text)), ConfigValues(c)) << text;
+    // The values are settings, too.
+    std::vector<std::string> settings;
+    for (const auto& [name, value] : ConfigValues(c)) {
+      settings.push_back(name + "=" + value);
+    }
+    EXPECT_EQ(ConfigValues(MustParse("", settings)), ConfigValues(c));
+  }
+  const Config again = MustParse(ConfigToml(config));
+  EXPECT_EQ(again.train.lr, config.train.lr);
+  EXPECT_EQ(again.train.weight_decay, config.train.weight_decay);
+  EXPECT_EQ(again.partition.alpha, config.partition.alpha);
+  EXPECT_EQ(again.data.dir, config.data.dir);
+}
+
+TEST(ConfigTest, Keys) {
+  const Values values = ConfigValues(Config{});
+  ASSERT_EQ(ConfigKeys().size(), values.size());
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ConfigKey& key = ConfigKeys()[i];
+    EXPECT_EQ(key.name, values[i].first);
+    EXPECT_TRUE(names.insert(key.name).second) << key.name;
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    EXPECT_EQ(key.changes_results,
+              key.name != "data.dir" && !key.name.starts_with("run."))
+        << key.name;
+  }
+  EXPECT_EQ(ConfigKeys()[0].type, "integer");
+}
+
+TEST(ConfigTest, Load) {
+  const auto message = [](const std::string& path) {
+    const Result<Config> config = LoadConfig(path, {});
+    return config.ok() ? "" : config.error().message;
+  };
+  EXPECT_EQ(message("/no/such.toml"),
+            "/no/such.toml: cannot read it: No such file or directory");
+  EXPECT_EQ(message("/tmp"), "/tmp: cannot read it: Is a directory");
+}
+
+TEST(ConfigTest, EveryConfigOfTheRepository) {
+  size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(FEDMRN_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    const Result<Config> config = LoadConfig(entry.path(), {});
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    // DATASET-PARTITION-METHOD.toml tells what it holds.
+    const std::string kind = config->partition.kind;
+    EXPECT_EQ(entry.path().stem(), config->data.name + "-" +
+                                       (kind == "dirichlet" ? "noniid1"
+                                        : kind == "labels"  ? "noniid2"
+                                                            : kind) +
+                                       "-" + config->method.name);
+    ++files;
+  }
+  EXPECT_EQ(files, 36u);
+}
+
+}  // namespace
+}  // namespace fedmrn

@@ -1,0 +1,214 @@
+#include "fedmrn/sim/executor.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "fedmrn/core/check.h"
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/random.h"
+
+namespace fedmrn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct ClientSeeds {
+  uint64_t noise;
+  uint64_t draw;
+};
+
+ClientSeeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
+  std::array<uint32_t, 4> words;
+  PhiloxWords({seed, Purpose::kClientSeed, round}, client, words);
+  return {words[0] | uint64_t{words[1]} << 32,
+          words[2] | uint64_t{words[3]} << 32};
+}
+
+enum class Fault { kNone, kDrop, kCrash, kCorrupt, kDelay };
+
+struct Injected {
+  Fault fault = Fault::kNone;
+  double where = 0;  // in [0, 1): how far into the training, or the frame
+};
+
+Injected FaultOf(const Config& config, const RoundOrder& order,
+                 uint32_t client) {
+  std::array<uint32_t, 4> words;
+  PhiloxWords({config.seed, Purpose::kFault, order.round},
+              uint64_t{order.attempt} << 32 | client, words);
+  const auto& faults = config.faults;
+  Injected injected;
+  injected.where = words[1] * 0x1p-32;
+  double chance = words[0] * 0x1p-32;
+  for (const auto& [fault, probability] : {std::pair{Fault::kDrop, faults.drop},
+                                           {Fault::kCrash, faults.crash},
+                                           {Fault::kCorrupt, faults.corrupt},
+                                           {Fault::kDelay, faults.delay}}) {
+    if (chance < probability) {
+      injected.fault = fault;
+      break;
+    }
+    chance -= probability;
+  }
+  return injected;
+}
+
+uint64_t StepsOf(const TrainSettings& train, size_t examples) {
+  return (examples + train.batch - 1) / train.batch * train.epochs;
+}
+
+}  // namespace
+
+NoiseKind NoiseOf(const Config& config) {
+  if (config.method.noise == "gaussian") return NoiseKind::kGaussian;
+  if (config.method.noise == "bernoulli") return NoiseKind::kBernoulli;
+  FEDMRN_CHECK(config.method.noise == "uniform");
+  return NoiseKind::kUniform;
+}
+
+ThreadExecutor::ThreadExecutor(const Config& config, const Task& task,
+                               const Partition& partition, Workers& workers,
+                               Progress& progress)
+    : config_(config),
+      task_(task),
+      partition_(partition),
+      workers_(workers),
+      progress_(progress),
+      method_(*FindMethod(config.method.name)),
+      train_{config.train.epochs, config.train.batch,
+             static_cast<float>(config.train.lr),
+             static_cast<float>(config.train.momentum),
+             static_cast<float>(config.train.weight_decay)},
+      mask_{NoiseOf(config), static_cast<float>(config.method.magnitude),
+            config.method.stochastic, config.method.progressive} {}
+
+std::vector<Answer> ThreadExecutor::Execute(const RoundOrder& order) {
+  // Longest first, so that no worker starts a long client when the others are
+  // done. The answers do not depend on the order.
+  std::vector<size_t> by_length(order.clients.size());
+  std::iota(by_length.begin(), by_length.end(), size_t{0});
+  std::stable_sort(by_length.begin(), by_length.end(), [&](size_t a, size_t b) {
+    return partition_.of(order.clients[a]).size() >
+           partition_.of(order.clients[b]).size();
+  });
+  uint64_t steps = 0;
+  for (uint32_t client : order.clients) {
+    steps += StepsOf(train_, partition_.of(client).size());
+  }
+  progress_.steps_done = 0;
+  progress_.steps_total = steps;
+
+  std::vector<Answer> answers(order.clients.size());
+  workers_.ForEach(by_length.size(), [&](Worker& worker, size_t item) {
+    const size_t at = by_length[item];
+    if (progress_.stop) return;
+    try {
+      answers[at] = RunClient(order, order.clients[at], worker);
+    } catch (const std::exception& error) {
+      answers[at] = {{}, error.what()};
+    }
+  });
+  return answers;
+}
+
+Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
+                                 Worker& worker) {
+  const Injected injected = FaultOf(config_, order, client);
+  const std::span<const uint32_t> examples = partition_.of(client);
+  const uint64_t steps = StepsOf(train_, examples.size());
+  if (injected.fault == Fault::kDrop) {
+    progress_.steps_done += steps;
+    return {{}, "dropped (injected)"};
+  }
+
+  const Result<FrameView> broadcast = ParseFrame(order.broadcast);
+  if (!broadcast) return {{}, broadcast.error().ToString()};
+  worker.weights.resize(broadcast->params);
+  DecodeUpdate(*broadcast, worker.weights);
+  LocalModel& local = worker.local;
+  local.update.resize(broadcast->params);
+  local.masked_gradient.resize(broadcast->params);
+  local.dense_gradient.resize(task_.trainable_dense);
+  local.masked_velocity.clear();
+  local.dense_velocity.clear();
+  local.dense.resize(broadcast->dense_count);
+  broadcast->CopyDense(local.dense);
+
+  Answer answer;
+  auto start = Clock::now();
+  const auto last_step =
+      static_cast<uint64_t>(injected.where * static_cast<double>(steps));
+  uint64_t step = 0;
+  const ClientSeeds seeds = SeedsOf(config_.seed, order.round, client);
+  const ClientWork work{
+      task_,
+      *worker.learner,
+      train_,
+      mask_,
+      examples,
+      worker.weights,
+      seeds.noise,
+      seeds.draw,
+      [&] {
+        const size_t batches =
+            (examples.size() + train_.batch - 1) / train_.batch;
+        const size_t first = step++ % batches * train_.batch;
+        progress_.examples_trained +=
+            std::min<size_t>(train_.batch, examples.size() - first);
+        ++progress_.steps_done;
+        return !progress_.stop &&
+               !(injected.fault == Fault::kCrash && step > last_step);
+      }};
+  const bool done = method_.train(work, local);
+  answer.train_s = SecondsSince(start);
+  if (!done) {
+    progress_.steps_done += steps - step;
+    answer.failure = progress_.stop ? "stopped" : "crashed (injected)";
+    return answer;
+  }
+
+  start = Clock::now();
+  FrameHeader header;
+  header.codec = method_.codec;
+  header.dense_half = config_.method.dense == "float16";
+  header.round = order.round;
+  header.client = client;
+  header.examples = static_cast<uint32_t>(examples.size());
+  header.fingerprint = broadcast->fingerprint;
+  const Codec& codec = *FindCodec(method_.codec);
+  if (codec.uses_noise) {
+    header.noise = {mask_.noise, mask_.magnitude, seeds.noise};
+  } else if (codec.uses_seed) {
+    header.noise.seed = seeds.noise;
+  }
+  const std::vector<uint32_t> segments = task_.layout.segments();
+  EncodeOptions options;
+  options.draw_seed = seeds.draw;
+  options.segments = segments;
+  options.stochastic = mask_.stochastic;
+  Result<Bytes> frame = EncodeFrame(header, options, local.update, local.dense);
+  answer.encode_s = SecondsSince(start);
+  if (!frame) {
+    answer.failure = frame.error().ToString();
+    return answer;
+  }
+  answer.frame = std::move(*frame);
+  if (injected.fault == Fault::kCorrupt) {
+    answer.frame[static_cast<size_t>(
+        injected.where * static_cast<double>(answer.frame.size()))] ^= 0x40;
+  }
+  if (injected.fault == Fault::kDelay) {
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(config_.faults.delay_s));
+  }
+  return answer;
+}
+
+}  // namespace fedmrn

@@ -1,0 +1,68 @@
+// The line between server and clients. Across it go a round's number, client
+// ids and a broadcast frame one way, and frames the other: nothing else, so
+// that threads, processes and other machines can stand behind it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fedmrn/core/bytes.h"
+#include "fedmrn/sim/config.h"
+#include "fedmrn/sim/partition.h"
+#include "fedmrn/sim/progress.h"
+#include "fedmrn/sim/workers.h"
+#include "fedmrn/train/method.h"
+
+namespace fedmrn {
+
+struct RoundOrder {
+  uint32_t round = 0;
+  uint32_t attempt = 0;  // counts the samples drawn for this round
+  std::span<const uint32_t> clients;
+  ByteView broadcast;
+};
+
+struct Answer {
+  Bytes frame;          // empty: the client failed
+  std::string failure;  // why, for the log
+  // What the client says about itself, for the log.
+  double train_s = 0;
+  double encode_s = 0;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // One answer per client, in the order of the clients.
+  virtual std::vector<Answer> Execute(const RoundOrder& order) = 0;
+};
+
+// Clients as threads of this process.
+class ThreadExecutor final : public Executor {
+ public:
+  // All references outlive it.
+  ThreadExecutor(const Config& config, const Task& task,
+                 const Partition& partition, Workers& workers,
+                 Progress& progress);
+
+  std::vector<Answer> Execute(const RoundOrder& order) override;
+
+ private:
+  Answer RunClient(const RoundOrder& order, uint32_t client, Worker& worker);
+
+  const Config& config_;
+  const Task& task_;
+  const Partition& partition_;
+  Workers& workers_;
+  Progress& progress_;
+  const Method& method_;
+  TrainSettings train_;
+  MaskSettings mask_;
+};
+
+// From checked names.
+NoiseKind NoiseOf(const Config& config);
+
+}  // namespace fedmrn

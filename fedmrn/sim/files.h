@@ -1,0 +1,36 @@
+// Files of a run: read whole, written so that a crash at any moment leaves
+// either the old file or the new one, never half of it. Errors name the path
+// and the system's reason.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fedmrn/core/bytes.h"
+#include "fedmrn/core/result.h"
+
+namespace fedmrn {
+
+inline ByteView AsBytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+inline std::string_view AsText(ByteView bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Result<Bytes> ReadFile(const std::string& path);
+
+// On return the new contents are on the disk, under their name. Passes through
+// PATH.tmp, so writers of one path must take turns; what a crash leaves there
+// is overwritten by the next write.
+Status WriteFileAtomically(const std::string& path, ByteView bytes);
+
+// For files that others watch while they grow, and whose readers can stand a
+// cut-off end: makes the file equal `bytes`, by appending what is missing if
+// it holds a beginning of them, else atomically.
+Status GrowFile(const std::string& path, ByteView bytes);
+
+// 64 lower-case digits.
+std::string Sha256Hex(ByteView bytes);
+
+}  // namespace fedmrn

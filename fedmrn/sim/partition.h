@@ -1,0 +1,54 @@
+// Partitions: which examples belong to which client. Pure functions of the
+// labels and the settings, seed included. Every example has exactly one client
+// and every client at least one example.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fedmrn/core/result.h"
+#include "fedmrn/sim/config.h"
+
+namespace fedmrn {
+
+// All clients' examples in one list of indices: client k has
+// examples[begin[k]] up to examples[begin[k + 1]], ascending.
+struct Partition {
+  std::vector<uint32_t> examples;
+  std::vector<uint32_t> begin;
+
+  size_t clients() const { return begin.empty() ? 0 : begin.size() - 1; }
+  std::span<const uint32_t> of(size_t client) const {
+    return std::span(examples).subspan(begin[client],
+                                       begin[client + 1] - begin[client]);
+  }
+};
+
+struct PartitionSettings {
+  std::string kind = "iid";
+  uint32_t clients = 100;
+  uint32_t labels_per_client = 3;
+  bool cyclic = false;  // labels: the authors' assignment instead of random
+  double alpha = 0.3;
+  uint32_t min_examples = 10;
+  uint64_t seed = 1;
+};
+PartitionSettings PartitionSettingsOf(const Config& config);
+
+// iid        examples at random; sizes differ by at most 1
+// dirichlet  the paper's Non-IID-1: each label by Dirichlet(alpha) shares; who
+//            has a fair share already gets none; anew until all have enough
+// labels     the paper's Non-IID-2: each client has labels_per_client labels,
+//            each label's examples are split evenly among its clients
+// natural    by `natural_clients`, which has a client id per example for data
+//            that comes with its clients and is empty otherwise; their number
+//            is the data's, not settings.clients
+// Fails where the data cannot be so divided; the error names the config's key.
+Result<Partition> MakePartition(const PartitionSettings& settings,
+                                std::span<const uint16_t> labels,
+                                uint32_t classes,
+                                std::span<const uint32_t> natural_clients);
+
+}  // namespace fedmrn

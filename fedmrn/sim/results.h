@@ -1,0 +1,62 @@
+// What a run leaves behind for people and programs: rounds.csv, a row per
+// round, and run.json, the run at a glance. Both are written whole from the
+// rows, which live in the checkpoint: after a crash and --resume no round is
+// missing and none is there twice.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fedmrn/core/result.h"
+#include "fedmrn/sim/config.h"
+
+namespace fedmrn {
+
+struct RoundRow {
+  uint32_t round = 0;
+  double accuracy = std::nan("");  // 0 to 1; NaN: not evaluated this round
+  double loss = std::nan("");      // same
+  uint64_t uplink_bytes = 0;
+  uint64_t downlink_bytes = 0;
+  double uplink_bits_per_param = 0;
+  uint32_t clients = 0;  // whose updates arrived
+  uint32_t dropped = 0;
+  double train_s = 0;
+  double encode_s = 0;
+  double aggregate_s = 0;
+  double eval_s = 0;
+  double wall_s = 0;
+};
+
+// Seconds are rounded to milliseconds, NaN is an empty field, every other
+// number can be read back exactly.
+std::string RoundsCsv(std::span<const RoundRow> rows);
+Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows);
+
+// The inverse. Refuses a file that is cut off or whose rounds do not increase;
+// the error begins with the line: "line 3: ...".
+Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text);
+
+// What run.json tells beyond the config and the rows.
+struct RunInfo {
+  std::string version;
+  std::string simd_target;
+  int64_t started = 0;                // seconds since 1970
+  std::optional<int64_t> ended = {};  // of a finished run
+  uint64_t masked_params = 0;
+  uint64_t dense_values = 0;
+  std::string model_sha256;
+};
+
+// Numbers that JSON cannot express (NaN, infinity) are null.
+std::string RunJson(const Config& config, const RunInfo& info,
+                    std::span<const RoundRow> rows);
+Status WriteRunJson(const std::string& path, const Config& config,
+                    const RunInfo& info, std::span<const RoundRow> rows);
+
+}  // namespace fedmrn

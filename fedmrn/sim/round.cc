@@ -1,0 +1,194 @@
+#include "fedmrn/sim/round.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "fedmrn/core/aggregate.h"
+#include "fedmrn/core/random.h"
+
+namespace fedmrn {
+namespace {
+
+// Samples to try before a round is given up.
+constexpr uint32_t kMaxAttempts = 20;
+constexpr uint32_t kTestBatch = 64;
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+RoundSpec SpecOf(const RoundContext& context, uint32_t round,
+                 const GlobalModel& model) {
+  const Config& config = context.config;
+  RoundSpec spec;
+  spec.round = round;
+  spec.fingerprint = context.fingerprint;
+  spec.params = model.weights.size();
+  spec.dense_count = static_cast<uint32_t>(model.dense.size());
+  spec.codec = FindMethod(config.method.name)->codec;
+  if (FindCodec(spec.codec)->uses_noise) {
+    spec.noise = NoiseOf(config);
+    spec.magnitude = static_cast<float>(config.method.magnitude);
+  }
+  if (config.rounds.weight == "batches") {
+    spec.examples_per_weight = config.train.batch;
+  }
+  return spec;
+}
+
+}  // namespace
+
+Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
+                          GlobalModel& model) {
+  const Config& config = context.config;
+  const auto threads = static_cast<int>(context.workers.count());
+  const Stopwatch wall;
+  RoundRow row;
+  row.round = round;
+  uint64_t frames = 0;
+  std::string last_failure = "no client answered";
+
+  for (uint32_t attempt = 0;; ++attempt) {
+    if (attempt == kMaxAttempts) {
+      return Error{ErrorCode::kUnavailable,
+                   "round " + std::to_string(round) + ": fewer than " +
+                       std::to_string(config.rounds.min_clients) +
+                       " clients answered in each of " +
+                       std::to_string(attempt) +
+                       " samples; the last failure: " + last_failure};
+    }
+    // Lines 2-4: choose clients and send them the global model.
+    const std::vector<uint32_t> clients =
+        SampleClients(config.seed, round, attempt, context.clients,
+                      config.rounds.clients_per_round);
+    const Result<Bytes> broadcast =
+        EncodeModel(context.fingerprint, round, model);
+    if (!broadcast) return broadcast.error();
+    row.downlink_bytes += clients.size() * broadcast->size();
+
+    // Lines 5-7: each client trains and answers with a frame.
+    context.progress.phase = Phase::kTraining;
+    const std::vector<Answer> answers =
+        context.executor.Execute({round, attempt, clients, *broadcast});
+    if (context.progress.stop) {
+      return Error{ErrorCode::kUnavailable, "stopped"};
+    }
+
+    // Lines 8-9 and Eq. 5: decode the frames and add them up.
+    context.progress.phase = Phase::kAggregating;
+    const Stopwatch aggregation;
+    Result<Aggregator> aggregator =
+        Aggregator::Create(SpecOf(context, round, model));
+    if (!aggregator) return aggregator.error();
+    std::vector<ByteView> arrived;
+    std::vector<uint32_t> senders;
+    const auto failed = [&](uint32_t client, const std::string& why) {
+      ++row.dropped;
+      last_failure = "client " + std::to_string(client) + ": " + why;
+      context.log("round " + std::to_string(round) + ": " + last_failure);
+    };
+    for (size_t i = 0; i < clients.size(); ++i) {
+      row.train_s += answers[i].train_s;
+      row.encode_s += answers[i].encode_s;
+      if (answers[i].frame.empty()) {
+        failed(clients[i], answers[i].failure);
+        continue;
+      }
+      row.uplink_bytes += answers[i].frame.size();
+      arrived.push_back(answers[i].frame);
+      senders.push_back(clients[i]);
+    }
+    frames += arrived.size();
+    const std::vector<Status> verdicts = aggregator->AddAll(arrived, threads);
+    for (size_t i = 0; i < verdicts.size(); ++i) {
+      if (!verdicts[i]) failed(senders[i], verdicts[i].error().ToString());
+    }
+    const bool enough = aggregator->clients() >= config.rounds.min_clients;
+    if (enough) {
+      const Status finished =
+          aggregator->Finish(model.weights, model.dense, threads);
+      if (!finished) return finished.error();
+      row.clients = static_cast<uint32_t>(aggregator->clients());
+    }
+    row.aggregate_s += aggregation.seconds();
+    if (enough) break;
+  }
+  row.uplink_bits_per_param =
+      8.0 * static_cast<double>(row.uplink_bytes) /
+      (static_cast<double>(frames) * static_cast<double>(model.weights.size()));
+
+  if (round % config.run.eval_every == 0 || round == config.rounds.count) {
+    const Stopwatch evaluation;
+    const Score score =
+        Evaluate(context.task, model, context.workers, context.progress);
+    if (context.progress.stop) {
+      return Error{ErrorCode::kUnavailable, "stopped"};
+    }
+    row.accuracy =
+        static_cast<double>(score.correct) / static_cast<double>(score.count);
+    row.loss = score.loss / static_cast<double>(score.count);
+    row.eval_s = evaluation.seconds();
+  }
+  row.wall_s = wall.seconds();
+  return row;
+}
+
+std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
+                                    uint32_t attempt, uint32_t clients,
+                                    uint32_t sampled) {
+  // Attempts are apart by more draws than one of them can take.
+  Random random({seed + (uint64_t{attempt} << 32), Purpose::kSample, round});
+  std::vector<uint32_t> chosen(clients);
+  std::iota(chosen.begin(), chosen.end(), 0u);
+  for (uint32_t i = 0; i < sampled; ++i) {
+    std::swap(chosen[i], chosen[i + random.Below(clients - i)]);
+  }
+  chosen.resize(sampled);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
+                          const GlobalModel& model) {
+  FrameHeader header;
+  header.codec = CodecId::kFloat32;
+  header.broadcast = true;
+  header.round = round;
+  header.fingerprint = fingerprint;
+  return EncodeFrame(header, {}, model.weights, model.dense);
+}
+
+Score Evaluate(const Task& task, const GlobalModel& model, Workers& workers,
+               Progress& progress) {
+  progress.tests_done = 0;
+  progress.tests_total = task.test_examples;
+  progress.phase = Phase::kEvaluating;
+  const size_t batches = (task.test_examples + kTestBatch - 1) / kTestBatch;
+  std::vector<Score> scores(batches);
+  workers.ForEach(batches, [&](Worker& worker, size_t batch) {
+    if (progress.stop) return;
+    const uint64_t first = batch * kTestBatch;
+    const auto count = static_cast<uint32_t>(
+        std::min<uint64_t>(kTestBatch, task.test_examples - first));
+    scores[batch] =
+        worker.learner->Evaluate(first, count, model.weights, model.dense);
+    progress.tests_done += count;
+  });
+  Score total;
+  for (const Score& score : scores) {  // in order: the sum is always the same
+    total.loss += score.loss;
+    total.correct += score.correct;
+    total.count += score.count;
+  }
+  return total;
+}
+
+}  // namespace fedmrn

@@ -1,0 +1,56 @@
+// One round of federated learning (paper, Algorithm 1). Start reading here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fedmrn/core/bytes.h"
+#include "fedmrn/core/layout.h"
+#include "fedmrn/core/result.h"
+#include "fedmrn/sim/config.h"
+#include "fedmrn/sim/executor.h"
+#include "fedmrn/sim/progress.h"
+#include "fedmrn/sim/results.h"
+#include "fedmrn/sim/workers.h"
+
+namespace fedmrn {
+
+// The server's model: all that a round starts from and leaves behind.
+struct GlobalModel {
+  std::vector<float> weights;  // masked parameters
+  std::vector<float> dense;
+};
+
+struct RoundContext {
+  const Config& config;
+  const Task& task;
+  uint64_t fingerprint;  // of the task's layout
+  uint32_t clients;      // in all
+  Executor& executor;
+  Workers& workers;  // for evaluation and aggregation
+  Progress& progress;
+  std::function<void(const std::string&)> log;  // failed clients
+};
+
+// Round `round` (from 1): on success the model is the new one. Fails if in
+// several samples fewer than rounds.min_clients answered, or when stopped.
+Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
+                          GlobalModel& model);
+
+// K of N clients without replacement, in rising order: a pure function of the
+// seed, the round and the attempt.
+std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
+                                    uint32_t attempt, uint32_t clients,
+                                    uint32_t sampled);
+
+// The model as it goes to clients and into checkpoints.
+Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
+                          const GlobalModel& model);
+
+// Over the whole test set; the same for any number of workers.
+Score Evaluate(const Task& task, const GlobalModel& model, Workers& workers,
+               Progress& progress);
+
+}  // namespace fedmrn

@@ -1,0 +1,249 @@
+#include "fedmrn/sim/run.h"
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/noise.h"
+#include "fedmrn/sim/checkpoint.h"
+#include "fedmrn/sim/executor.h"
+#include "fedmrn/sim/files.h"
+#include "fedmrn/sim/partition.h"
+#include "fedmrn/sim/tensorboard.h"
+#include "fedmrn/sim/workers.h"
+#include "hwy/targets.h"
+
+namespace fedmrn {
+namespace {
+
+namespace fs = std::filesystem;
+
+int64_t SecondsSince1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// What must not differ between a checkpoint and the run that goes on from it.
+Status CheckSameConfig(const Config& now, const std::string& saved_toml,
+                       const std::string& folder) {
+  const Result<Config> saved =
+      ParseConfig(saved_toml, folder + "'s checkpoint", {});
+  if (!saved) return saved.error();
+  const auto values = ConfigValues(now), saved_values = ConfigValues(*saved);
+  std::string differences;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (ConfigKeys()[i].changes_results && values[i] != saved_values[i]) {
+      differences += "\n  " + values[i].first + ": was " +
+                     saved_values[i].second + ", now " + values[i].second;
+    }
+  }
+  if (differences.empty()) return Ok();
+  return Error{ErrorCode::kForeign,
+               folder + " holds a run with another config:" + differences +
+                   "\nresume with the same config, or start anew with another "
+                   "--out"};
+}
+
+// The state of a run between two rounds.
+struct State {
+  int64_t started = 0;
+  std::vector<RoundRow> rows;
+  GlobalModel model;
+};
+
+class RunFolder {
+ public:
+  RunFolder(const Config& config, const RunOptions& options,
+            uint64_t fingerprint)
+      : config_(config), options_(options), fingerprint_(fingerprint) {}
+
+  bool exists() const { return !options_.out.empty(); }
+  std::string Path(const char* name) const { return options_.out + "/" + name; }
+
+  // The state to go on from, or nothing: a new run.
+  Result<std::optional<State>> Open(const Task& task) const {
+    if (!exists()) return std::optional<State>();
+    std::vector<std::string> warnings;
+    Result<std::optional<Checkpoint>> found = LoadCheckpoint(
+        Path("checkpoints"),
+        [&](const std::string& warning) { warnings.push_back(warning); });
+    if (!options_.resume) {
+      if (found && !found->has_value()) return std::optional<State>();
+      return Error{ErrorCode::kDuplicate,
+                   options_.out +
+                       " already holds a run; --resume goes on with it, --out "
+                       "DIR writes elsewhere"};
+    }
+    for (const std::string& warning : warnings) options_.log(warning);
+    if (!found) return found.error();
+    if (!found->has_value()) return std::optional<State>();
+    const Checkpoint& checkpoint = **found;
+    const Status same =
+        CheckSameConfig(config_, checkpoint.config, options_.out);
+    if (!same) return same.error();
+    const Result<FrameView> frame = ParseFrame(checkpoint.model);
+    if (!frame || frame->fingerprint != fingerprint_ ||
+        frame->params != task.layout.masked_params() ||
+        frame->dense_count != task.layout.dense_values()) {
+      return Error{ErrorCode::kForeign,
+                   options_.out + "'s checkpoint is of another model"};
+    }
+    State state;
+    state.started = checkpoint.started;
+    state.rows = checkpoint.rows;
+    state.model.weights.resize(frame->params);
+    state.model.dense.resize(frame->dense_count);
+    DecodeUpdate(*frame, state.model.weights);
+    frame->CopyDense(state.model.dense);
+    return std::optional(std::move(state));
+  }
+
+  Status Begin(const State& state) const {
+    if (!exists()) return Ok();
+    std::error_code error;
+    fs::create_directories(options_.out, error);
+    if (error) {
+      return Error{ErrorCode::kUnavailable,
+                   options_.out + ": " + error.message()};
+    }
+    const Status written =
+        WriteFileAtomically(Path("config.toml"), AsBytes(ConfigToml(config_)));
+    if (!written) return written;
+    return Checkpointed(state);
+  }
+
+  Status Checkpointed(const State& state) const {
+    if (!exists()) return Ok();
+    const uint32_t round = state.rows.empty() ? 0 : state.rows.back().round;
+    Result<Bytes> model = EncodeModel(fingerprint_, round, state.model);
+    if (!model) return model.error();
+    return SaveCheckpoint(
+        Path("checkpoints"),
+        {ConfigToml(config_), state.started, state.rows, std::move(*model)});
+  }
+
+  // Everything for people: follows the checkpoint, and is made anew from it.
+  Status Report(const State& state, bool finished) const {
+    if (!exists()) return Ok();
+    Status written = WriteRoundsCsv(Path("rounds.csv"), state.rows);
+    if (!written) return written;
+    if (config_.run.tensorboard) {
+      written = WriteTensorBoard(Path("tb"), state.rows, state.started);
+      if (!written) return written;
+    }
+    RunInfo info;
+    info.version = options_.version;
+    info.simd_target = hwy::TargetName(static_cast<int64_t>(
+        uint64_t{1} << std::countr_zero(
+            static_cast<uint64_t>(hwy::SupportedTargets()))));
+    info.started = state.started;
+    if (finished) info.ended = SecondsSince1970();
+    info.masked_params = state.model.weights.size();
+    info.dense_values = state.model.dense.size();
+    info.model_sha256 = ModelSha256(state.model);
+    return WriteRunJson(Path("run.json"), config_, info, state.rows);
+  }
+
+ private:
+  const Config& config_;
+  const RunOptions& options_;
+  uint64_t fingerprint_;
+};
+
+}  // namespace
+
+Result<RunResult> Run(const Config& config, const RunOptions& options) {
+  Progress unwatched;
+  Progress& progress = options.progress ? *options.progress : unwatched;
+  const Result<Task> task =
+      MakeImageTask({config.data.name, config.data.dir,
+                     config.data.train_examples, config.data.test_examples},
+                    config.model.name);
+  if (!task) return task.error();
+  const Result<Partition> partition =
+      MakePartition(PartitionSettingsOf(config), task->labels, task->classes,
+                    task->natural_clients);
+  if (!partition) return partition.error();
+  if (config.rounds.clients_per_round > partition->clients()) {
+    return Error{ErrorCode::kBadValue,
+                 "rounds.clients_per_round is " +
+                     std::to_string(config.rounds.clients_per_round) +
+                     ", but the data has only " +
+                     std::to_string(partition->clients()) + " clients"};
+  }
+  const uint64_t fingerprint = task->layout.Fingerprint();
+  Workers workers(*task, config.run.workers);
+  ThreadExecutor executor(config, *task, *partition, workers, progress);
+
+  const RunFolder folder(config, options, fingerprint);
+  Result<std::optional<State>> opened = folder.Open(*task);
+  if (!opened) return opened.error();
+  State state;
+  if (opened->has_value()) {
+    state = std::move(**opened);
+  } else {
+    state.started = SecondsSince1970();
+    state.model.weights.resize(task->layout.masked_params());
+    state.model.dense.resize(task->layout.dense_values());
+    task->initialize(config.seed, state.model.weights, state.model.dense);
+    const Status begun = folder.Begin(state);
+    if (!begun) return begun.error();
+  }
+  if (options.on_round) options.on_round(state.rows);
+
+  const RoundContext context{
+      config,      *task,
+      fingerprint, static_cast<uint32_t>(partition->clients()),
+      executor,    workers,
+      progress,    options.log};
+  const uint32_t done = state.rows.empty() ? 0 : state.rows.back().round;
+  for (uint32_t round = done + 1; round <= config.rounds.count; ++round) {
+    progress.round = round;
+    Result<RoundRow> row = RunRound(context, round, state.model);
+    if (progress.stop) {
+      return RunResult{std::move(state.rows), "", true};
+    }
+    if (!row) return row.error();
+    state.rows.push_back(*row);
+    const bool last = round == config.rounds.count;
+    if (last || round % config.run.checkpoint_every == 0) {
+      const Status saved = folder.Checkpointed(state);
+      if (!saved) return saved.error();
+    }
+    const Status reported = folder.Report(state, false);
+    if (!reported) return reported.error();
+    if (options.on_round) options.on_round(state.rows);
+  }
+
+  if (folder.exists()) {
+    const Result<std::string> module =
+        task->torchscript(state.model.weights, state.model.dense);
+    if (!module) return module.error();
+    const Status saved =
+        WriteFileAtomically(folder.Path("model.pt"), AsBytes(*module));
+    if (!saved) return saved.error();
+    const Status reported = folder.Report(state, true);
+    if (!reported) return reported.error();
+  }
+  return RunResult{state.rows, ModelSha256(state.model)};
+}
+
+std::string ModelSha256(const GlobalModel& model) {
+  Bytes bytes;
+  bytes.reserve(4 * (model.weights.size() + model.dense.size()));
+  AppendLe(std::span<const float>(model.weights), bytes);
+  AppendLe(std::span<const float>(model.dense), bytes);
+  return Sha256Hex(bytes);
+}
+
+std::string DefaultFolder(const Config& config) {
+  return "runs/" + config.data.name + "-" + config.partition.kind + "-" +
+         config.method.name + "-seed" + std::to_string(config.seed);
+}
+
+}  // namespace fedmrn

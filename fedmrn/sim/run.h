@@ -1,0 +1,48 @@
+// A whole run: config in, a folder of results out.
+//
+//   rounds.csv, run.json   results.h      tb/           tensorboard.h
+//   config.toml            as used        checkpoints/  checkpoint.h
+//   model.pt               the final model, for torch.jit.load
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fedmrn/core/result.h"
+#include "fedmrn/sim/config.h"
+#include "fedmrn/sim/progress.h"
+#include "fedmrn/sim/results.h"
+#include "fedmrn/sim/round.h"
+
+namespace fedmrn {
+
+struct RunOptions {
+  std::string out;  // the folder of results; empty: writes nothing
+  bool resume = false;
+  std::string version;  // of the program, for run.json
+  Progress* progress = nullptr;
+  // Called once with the rounds of a resumed run, then after each round.
+  std::function<void(std::span<const RoundRow> rows)> on_round;
+  std::function<void(const std::string&)> log;  // warnings, failed clients
+};
+
+struct RunResult {
+  std::vector<RoundRow> rows;
+  std::string model_sha256;
+  bool stopped = false;  // by progress->stop; resume goes on from here
+};
+
+// Same config, same model: with any number of workers, stopped and resumed or
+// not. Never overwrites another run's results.
+Result<RunResult> Run(const Config& config, const RunOptions& options);
+
+// SHA-256 of the parameters: weights, then the dense values, as little-endian
+// float32.
+std::string ModelSha256(const GlobalModel& model);
+
+// The folder that a config's results go to unless told otherwise.
+std::string DefaultFolder(const Config& config);
+
+}  // namespace fedmrn

@@ -1,0 +1,105 @@
+// Image data sets, as users get them: files in, one block of bytes out. The
+// clients' data is never copied: a client is a list of indices into `train`.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fedmrn/core/result.h"
+
+namespace fedmrn {
+
+struct Examples {
+  std::vector<uint8_t> pixels;    // example, row, column, channel
+  std::vector<uint16_t> labels;   // one per example
+  std::vector<uint32_t> clients;  // data that comes with its clients, or empty
+  // A pixel enters the network as (pixel / 255 - mean) / std of its channel.
+  std::array<float, 3> mean = {0, 0, 0};
+  std::array<float, 3> std = {1, 1, 1};
+
+  size_t size() const { return labels.size(); }
+};
+
+struct ImageData {
+  std::string name;
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t channels = 0;
+  uint32_t classes = 0;
+  bool augment = false;  // random crop (zero padding 4), then flip, in training
+  Examples train;
+  Examples test;
+};
+
+struct DataSettings {
+  std::string name;
+  std::string dir;              // empty: the usual places
+  uint64_t train_examples = 0;  // use only the first ones; 0: all
+  uint64_t test_examples = 0;
+};
+
+// Reads and checks the whole set. The error names the file and what to do.
+// Thread-safe; never throws.
+Result<ImageData> LoadImages(const DataSettings& settings);
+
+// A file of a set. A SHA-256 tells the published file from a subset of it or
+// a copy packed again; it is no condition for loading.
+struct DataFile {
+  const char* name;                       // below the set's folder
+  const char* sha256;                     // as published
+  const char* url = nullptr;              // where it is published
+  const char* unpacked_sha256 = nullptr;  // of what a .gz holds
+};
+
+// One of the ways in which a set may lie in a folder: all of these files.
+struct DataForm {
+  std::span<const DataFile> files;
+  Status (*load)(std::span<const std::string> paths, ImageData& data);
+  const char* folder = "";  // the archive's own, where users may unpack it
+};
+
+struct Normalisation {
+  std::array<float, 3> mean, std;
+};
+
+struct ImageSet {
+  const char* name;
+  const char* summary;
+  uint32_t height, width, channels, classes;
+  bool augment;
+  uint64_t train_examples, test_examples;  // of the complete set
+  Normalisation train, test;
+  std::span<const DataForm> forms;  // the published one first; none: generated
+  // Other sources:
+  const char* debian_package = nullptr;
+  const char* system_dir = nullptr;   // where that puts it
+  const char* npm_package = nullptr;  // whose tarball is `npm_form`
+  const char* npm_version = nullptr;
+  const DataForm* npm_form = nullptr;
+};
+
+// In the order of `fedmrn data list`.
+std::span<const ImageSet> ImageSets();
+const ImageSet* FindImageSet(std::string_view name);  // null if unknown
+
+// The folders that are searched when none is given, in this order:
+// $FEDMRN_DATA/NAME, the user's data folder, ./data/NAME, `system_dir`.
+std::vector<std::string> DataFolders(const ImageSet& set);
+
+struct FoundData {
+  std::string dir;
+  const DataForm* form;
+  std::vector<std::string> paths;  // of form->files
+  std::string missing;             // the first that is not there, or empty
+};
+
+// In `dir`, or if that is empty in the first of DataFolders that has it.
+std::optional<FoundData> FindData(const ImageSet& set, const std::string& dir);
+
+}  // namespace fedmrn

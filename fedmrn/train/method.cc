@@ -1,0 +1,75 @@
+#include "fedmrn/train/method.h"
+
+#include <numeric>
+
+#include "fedmrn/core/check.h"
+#include "fedmrn/core/random.h"
+
+namespace fedmrn {
+namespace {
+
+constexpr Method kMethods[] = {
+    {"fedavg", "full updates in float32, the baseline", CodecId::kFloat32, 0.03,
+     0, TrainFedAvg},
+    {"fedmrn", "masked random noise, binary masks: keep the noise or not",
+     CodecId::kMrnBinary, 0.1, 0.01, TrainFedMrn},
+    {"fedmrns", "masked random noise, signed masks: keep or flip the noise",
+     CodecId::kMrnSigned, 0.1, 0.005, TrainFedMrnS},
+};
+
+}  // namespace
+
+std::span<const Method> Methods() { return kMethods; }
+
+const Method* FindMethod(std::string_view name) {
+  for (const Method& method : kMethods) {
+    if (method.name == name) return &method;
+  }
+  return nullptr;
+}
+
+bool ForEachBatch(const ClientWork& work,
+                  const std::function<void(uint32_t, uint32_t,
+                                           std::span<const uint32_t>)>& step) {
+  const size_t count = work.examples.size(), batch = work.train.batch;
+  FEDMRN_CHECK(count > 0 && batch > 0);
+  const auto per_epoch = static_cast<uint32_t>((count + batch - 1) / batch);
+  const uint32_t total_steps = per_epoch * work.train.epochs;
+  std::vector<uint32_t> order(work.examples.begin(), work.examples.end());
+  uint32_t tau = 0;
+  for (uint32_t epoch = 0; epoch < work.train.epochs; ++epoch) {
+    Random({work.draw_seed, Purpose::kShuffle, epoch})
+        .Shuffle(std::span(order));
+    for (size_t first = 0; first < count; first += batch) {
+      step(++tau, total_steps,
+           std::span(order).subspan(first, std::min(batch, count - first)));
+      if (work.after_step && !work.after_step()) return false;
+    }
+  }
+  return true;
+}
+
+void SgdDirection(const TrainSettings& train, std::span<const float> values,
+                  std::vector<float>& velocity, std::span<float> gradient) {
+  if (train.weight_decay != 0) {
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] += train.weight_decay * values[i];
+    }
+  }
+  if (train.momentum == 0) return;
+  if (velocity.empty()) {  // PyTorch's first step: the gradient itself
+    velocity.assign(gradient.begin(), gradient.end());
+    return;
+  }
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    velocity[i] = train.momentum * velocity[i] + gradient[i];
+    gradient[i] = velocity[i];
+  }
+}
+
+void SgdStep(float lr, std::span<const float> gradient,
+             std::span<float> values) {
+  for (size_t i = 0; i < values.size(); ++i) values[i] -= lr * gradient[i];
+}
+
+}  // namespace fedmrn

@@ -1,0 +1,52 @@
+// FedMRN (paper, Algorithm 1, ClientLocalUpdate): the global weights w stay
+// frozen; the update u starts at zero and learns, through progressive
+// stochastic masking, to be a mask on noise that the server can draw itself.
+#include "fedmrn/train/method.h"
+
+namespace fedmrn {
+namespace {
+
+bool Train(MaskKind kind, const ClientWork& work, LocalModel& local) {
+  const Masking masking{kind,
+                        work.mask.stochastic,
+                        work.mask.progressive,
+                        {work.mask.noise, work.mask.magnitude, work.noise_seed},
+                        work.draw_seed};
+  const float lr = work.train.lr;
+  const size_t trainable = work.task.trainable_dense;
+  std::vector<float>& u = local.update;
+  std::vector<float>& effective = local.trained;  // w + u_hat
+  u.assign(work.weights.size(), 0.0f);
+  effective.resize(u.size());
+  return ForEachBatch(work, [&](uint32_t step, uint32_t total_steps,
+                                std::span<const uint32_t> examples) {
+    if (step == 1) {
+      MaskedStep(masking, {1, total_steps, lr}, work.weights, {}, u, effective);
+    }
+    work.learner.Gradient(examples, {work.draw_seed, Purpose::kAugment, step},
+                          effective, local.dense, local.masked_gradient,
+                          local.dense_gradient);
+    SgdDirection(work.train, u, local.masked_velocity, local.masked_gradient);
+    if (step < total_steps) {
+      MaskedStep(masking, {step + 1, total_steps, lr}, work.weights,
+                 local.masked_gradient, u, effective);
+    } else {  // what is left of u becomes the final mask, in the codec
+      SgdStep(lr, local.masked_gradient, u);
+    }
+    const std::span dense = std::span(local.dense).first(trainable);
+    SgdDirection(work.train, dense, local.dense_velocity, local.dense_gradient);
+    SgdStep(lr, local.dense_gradient, dense);
+  });
+}
+
+}  // namespace
+
+bool TrainFedMrn(const ClientWork& work, LocalModel& local) {
+  return Train(MaskKind::kBinary, work, local);
+}
+
+bool TrainFedMrnS(const ClientWork& work, LocalModel& local) {
+  return Train(MaskKind::kSigned, work, local);
+}
+
+}  // namespace fedmrn
