@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/bench.h"
 #include "fedmrn/core/accumulate.h"
 #include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/frame.h"
@@ -29,19 +29,6 @@ namespace {
 constexpr size_t kParams = size_t{1} << 24;
 constexpr size_t kHadamardFloats = size_t{1} << 20;
 constexpr size_t kWords = size_t{1} << 16;  // fits L2: measures the generator
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 != 0 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-double SecondsOf(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 // Median seconds of each of several works, run in turn `repeats` times after
 // one turn to warm up; and, for each, the median of its times over the first
@@ -316,13 +303,6 @@ void AddBenchCore(CLI::App& bench, int& exit_code) {
     }
     exit_code = kExitOk;
   });
-}
-
-void AddBench(CLI::App& app, int& exit_code) {
-  CLI::App* bench = app.add_subcommand(
-      "bench", "Measure speed, each figure beside its baseline");
-  bench->require_subcommand(1);
-  AddBenchCore(*bench, exit_code);
 }
 
 }  // namespace fedmrn::cli

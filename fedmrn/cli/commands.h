@@ -12,6 +12,7 @@ namespace fedmrn::cli {
 inline constexpr int kExitOk = 0, kExitBadInput = 2;
 
 void AddBench(CLI::App& app, int& exit_code);
+void AddCodecs(CLI::App& app, int& exit_code);
 void AddData(CLI::App& app, int& exit_code);
 void AddDemo(CLI::App& app, int& exit_code);
 void AddInspect(CLI::App& app, int& exit_code);

@@ -1,250 +1,157 @@
-// fedmrn demo: one round of the core alone. Every client's update becomes a
-// frame, the server adds up the frames' bytes, and each codec shows what it
-// costs and what it loses.
+// fedmrn demo: FedAvg and FedMRN side by side on real data, in a few minutes.
 #include <fmt/core.h>
 
-#include <cerrno>
-#include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/text.h"
-#include "fedmrn/core/aggregate.h"
-#include "fedmrn/core/codec.h"
-#include "fedmrn/core/frame.h"
-#include "fedmrn/core/layout.h"
-#include "fedmrn/core/noise.h"
+#include "fedmrn/cli/watch.h"
+#include "fedmrn/sim/config.h"
 
 namespace fedmrn::cli {
 namespace {
 
-constexpr uint32_t kRound = 1;
-constexpr uint32_t kExamples = 600;
-// The scale of what a client learns in a round, and noise to match.
-constexpr float kUpdateStd = 0.001f;
-constexpr Noise kNoise{NoiseKind::kUniform, 0.003f, 0};
+// FedAvg first: the others' upload is compared with its.
+constexpr std::array<const char*, 2> kMethods = {"fedavg", "fedmrn"};
 
-// The paper's CNN4: batch norm travels as plain floats.
-ModelLayout Cnn4() {
-  ModelLayout layout;
-  uint32_t inputs = 1;
-  for (uint32_t outputs : {32, 64, 128, 256}) {
-    const std::string n = std::to_string(outputs);
-    layout.tensors.push_back({"conv" + n, {outputs, inputs, 3, 3}, true});
-    for (const char* part : {"weight", "bias", "mean", "variance"}) {
-      layout.tensors.push_back({"norm" + n + "." + part, {outputs}, false});
-    }
-    inputs = outputs;
-  }
-  layout.tensors.push_back({"classifier", {10, inputs}, true});
-  return layout;
-}
+struct DemoArguments {
+  uint32_t rounds = 6;
+  uint32_t epochs = 3;
+  uint64_t seed = 1;
+  std::string data = "fmnist";
+  std::string out;
+};
 
-// What all clients learn alike, plus what client k learns alone.
-std::vector<float> ClientUpdate(uint64_t k, size_t params) {
-  std::vector<float> update(params), own(params);
-  NoiseValues({NoiseKind::kGaussian, kUpdateStd, 0}, 0, update);
-  NoiseValues({NoiseKind::kGaussian, kUpdateStd, k + 1}, 0, own);
-  for (size_t i = 0; i < params; ++i) update[i] += own[i];
-  return update;
-}
-
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-// ||estimate - exact|| / ||exact||.
-double RelativeError(const std::vector<float>& estimate,
-                     const std::vector<double>& exact) {
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    const double difference = estimate[i] - exact[i];
-    error += difference * difference;
-    norm += exact[i] * exact[i];
-  }
-  return std::sqrt(error / norm);
+// The same for all methods; the learning rate is each method's published one.
+Result<Config> ConfigOf(const DemoArguments& arguments, const char* method) {
+  return ParseConfig(
+      "", "",
+      std::vector<std::string>{fmt::format("method.name={}", method),
+                               fmt::format("data.name={}", arguments.data),
+                               "partition.kind=iid", "partition.clients=100",
+                               "rounds.clients_per_round=10",
+                               fmt::format("rounds.count={}", arguments.rounds),
+                               fmt::format("train.epochs={}", arguments.epochs),
+                               fmt::format("seed={}", arguments.seed)});
 }
 
 struct Outcome {
-  std::vector<Bytes> frames;
-  double relative_error = 0;
-  double encode_ms = 0, aggregate_ms = 0;  // of all clients
+  double accuracy = 0;
+  double uplink_bytes = 0;
+  double bits_per_param = 0;
+  double seconds = 0;
 };
 
-// All clients' frames by one codec, and the server's mean of them.
-Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
-                         const std::vector<std::vector<float>>& updates,
-                         const std::vector<double>& exact) {
-  const std::vector<uint32_t> segments = layout.segments();
-  std::vector<float> dense(layout.dense_values());
-  NoiseValues({NoiseKind::kUniform, 0.1f, 0}, 0, dense);
-  for (float& value : dense) value += 1;
+Outcome OutcomeOf(const RunResult& result) {
   Outcome outcome;
-  for (size_t k = 0; k < updates.size(); ++k) {
-    FrameHeader header;
-    header.codec = codec.id;
-    header.round = kRound;
-    header.client = k;
-    header.examples = kExamples;
-    header.fingerprint = layout.Fingerprint();
-    if (codec.uses_noise) header.noise = kNoise;
-    if (codec.uses_seed) header.noise.seed = 1000 + k;
-    EncodeOptions options;
-    options.draw_seed = 2000 + k;
-    options.segments = segments;
-    const auto start = std::chrono::steady_clock::now();
-    Result<Bytes> frame = EncodeFrame(header, options, updates[k], dense);
-    outcome.encode_ms += MillisecondsSince(start);
-    if (!frame) return frame.error();
-    outcome.frames.push_back(*std::move(frame));
+  for (const RoundRow& row : result.rows) {
+    outcome.uplink_bytes += static_cast<double>(row.uplink_bytes);
+    outcome.seconds += row.wall_s;
   }
-
-  RoundSpec spec;
-  spec.round = kRound;
-  spec.fingerprint = layout.Fingerprint();
-  spec.params = layout.masked_params();
-  spec.dense_count = static_cast<uint32_t>(layout.dense_values());
-  spec.codec = codec.id;
-  if (codec.uses_noise) {
-    spec.noise = kNoise.kind;
-    spec.magnitude = kNoise.magnitude;
-  }
-  std::vector<float> mean(spec.params), dense_mean(spec.dense_count);
-  const auto start = std::chrono::steady_clock::now();
-  Result<Aggregator> server = Aggregator::Create(spec);
-  if (!server) return server.error();
-  const std::vector<ByteView> received(outcome.frames.begin(),
-                                       outcome.frames.end());
-  for (const Status& verdict : server->AddAll(received, 1)) {
-    if (!verdict) return verdict.error();
-  }
-  if (Status done = server->Finish(mean, dense_mean); !done) {
-    return done.error();
-  }
-  outcome.aggregate_ms = MillisecondsSince(start);
-  outcome.relative_error = RelativeError(mean, exact);
+  outcome.accuracy = result.rows.back().accuracy;
+  outcome.bits_per_param = result.rows.back().uplink_bits_per_param;
   return outcome;
 }
 
-Status WriteFile(const std::filesystem::path& path, ByteView bytes) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  bool written = file != nullptr;
-  if (written) {
-    written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-    written = std::fclose(file) == 0 && written;
-  }
-  if (written) return Ok();
-  return Error{ErrorCode::kBadValue,
-               "cannot write " + path.string() + ": " + std::strerror(errno)};
+int Fail(const std::string& message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "fedmrn demo: {}\n", message);
+  return kExitBadInput;
 }
 
-Status RunDemo(size_t clients, const std::string& out_dir) {
-  if (!out_dir.empty()) {
-    std::error_code failure;
-    std::filesystem::create_directories(out_dir, failure);
-    if (failure) {
-      return Error{ErrorCode::kBadValue, "cannot make the folder " + out_dir +
-                                             ": " + failure.message()};
-    }
-  }
-  const ModelLayout layout = Cnn4();
-  const size_t params = layout.masked_params();
-  std::vector<std::vector<float>> updates;
-  std::vector<double> exact(params);
-  for (size_t k = 0; k < clients; ++k) {
-    updates.push_back(ClientUpdate(k, params));
-    for (size_t i = 0; i < params; ++i) {
-      exact[i] += updates[k][i] / static_cast<double>(clients);
+int Demo(const DemoArguments& arguments) {
+  namespace fs = std::filesystem;
+  std::vector<Config> configs;
+  for (const char* method : kMethods) {
+    Result<Config> config = ConfigOf(arguments, method);
+    if (!config) return Fail(config.error().ToString());
+    configs.push_back(*std::move(config));
+    // Before minutes of work, and Run would advise to --resume.
+    if (!arguments.out.empty() &&
+        fs::exists(fs::path(arguments.out) / method)) {
+      return Fail((fs::path(arguments.out) / method).string() +
+                  " is there already; --out another folder");
     }
   }
 
   fmt::print(
-      "One round, {} clients, the size of the paper's CNN4: {} parameters to\n"
-      "compress and {} batch-norm values that travel as float32. The updates "
-      "are\nsynthetic: Gaussian, half shared by all clients. mrn-*: uniform "
-      "noise, {}.\n\n",
-      clients, Grouped(params), Grouped(layout.dense_values()),
-      kNoise.magnitude);
-  fmt::print("{:<11} {:>11} {:>11} {:>11} {:>11} {:>9} {:>9}\n", "codec",
-             "frame bytes", "bits/param", "vs float32", "error/mean",
-             "encode ms", "add ms");
-  size_t float32_bytes = 0;
-  for (const Codec& codec : Codecs()) {
-    const Result<Outcome> outcome = RunCodec(codec, layout, updates, exact);
-    if (!outcome) {
-      return Error{outcome.error().code,
-                   std::string(codec.name) + ": " + outcome.error().ToString()};
+      "{} on {}: {} clients, {} a round, {} local epochs, {} rounds.\n"
+      "The learning rates are the paper's: {} for FedAvg, {} for FedMRN.\n\n",
+      "FedAvg and FedMRN", arguments.data, configs[0].partition.clients,
+      configs[0].rounds.clients_per_round, arguments.epochs, arguments.rounds,
+      configs[0].train.lr, configs[1].train.lr);
+  std::fflush(stdout);
+
+  std::vector<Outcome> outcomes;
+  for (const Config& config : configs) {
+    RunOptions options;
+    options.version = FEDMRN_VERSION;
+    if (!arguments.out.empty()) {
+      options.out = (fs::path(arguments.out) / config.method.name).string();
     }
-    size_t bytes = 0;
-    for (const Bytes& frame : outcome->frames) bytes += frame.size();
-    if (codec.id == CodecId::kFloat32) float32_bytes = bytes;
-    const auto each = [&](double total) {
-      return total / static_cast<double>(clients);
-    };
-    const double frame_bytes = each(static_cast<double>(bytes));
-    fmt::print(
-        "{:<11} {:>11} {:>11.3f} {:>10.1f}x {:>11.4f} {:>9.2f} {:>9.2f}\n",
-        codec.name, Grouped(static_cast<uint64_t>(frame_bytes + 0.5)),
-        8 * frame_bytes / static_cast<double>(params),
-        static_cast<double>(float32_bytes) / static_cast<double>(bytes),
-        outcome->relative_error, each(outcome->encode_ms),
-        each(outcome->aggregate_ms));
-    if (!out_dir.empty()) {
-      const auto path =
-          std::filesystem::path(out_dir) / (std::string(codec.name) + ".frame");
-      if (Status s = WriteFile(path, outcome->frames[0]); !s) return s;
+    const Result<RunResult> result =
+        RunWatched(config, options, config.method.name + "  ");
+    if (!result) {
+      return Fail(result.error().ToString() +
+                  (result.error().code == ErrorCode::kUnavailable &&
+                           arguments.data != "synthetic"
+                       ? "\nWithout any data: fedmrn demo --data synthetic"
+                       : ""));
     }
+    if (result->stopped) {
+      fmt::print(stderr, "stopped\n");
+      return kExitStopped;
+    }
+    outcomes.push_back(OutcomeOf(*result));
   }
+
+  fmt::print("\n{:<8} {:>10} {:>12} {:>11} {:>12} {:>8}\n", "method",
+             "accuracy", "uploaded MB", "bits/param", "compression", "seconds");
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
+    fmt::print("{:<8} {:>8.2f} % {:>12.2f} {:>11.3f} {:>11.1f}x {:>8.0f}\n",
+               kMethods[i], 100 * outcome.accuracy, outcome.uplink_bytes / 1e6,
+               outcome.bits_per_param,
+               outcomes[0].uplink_bytes / outcome.uplink_bytes,
+               outcome.seconds);
+  }
+  if (!arguments.out.empty()) fmt::print("\nResults: {}\n", arguments.out);
   fmt::print(
-      "\nBytes are lengths of real frames, bits those of whole frames; bytes "
-      "and times\nare per client. error/mean: |server's mean - exact mean| / "
-      "|exact mean|. A\nFedMRN client trains with its mask in place; here "
-      "finished updates are masked,\nthe paper's weaker \"FedAvg w. "
-      "SM\".\n\n");
-  if (out_dir.empty()) {
-    fmt::print(
-        "Next: fedmrn demo --out frames; "
-        "fedmrn inspect frames/mrn-binary.frame\n");
-  } else {
-    fmt::print("Next: fedmrn inspect {}\n",
-               (std::filesystem::path(out_dir) / "mrn-binary.frame").string());
-  }
-  return Ok();
+      "\nThe paper's setting, {} rounds: "
+      "fedmrn run configs/fmnist-noniid2-fedmrn.toml\n",
+      Config{}.rounds.count);
+  return kExitOk;
 }
 
 }  // namespace
 
 void AddDemo(CLI::App& app, int& exit_code) {
   CLI::App* demo = app.add_subcommand(
-      "demo", "One round of the core with every codec: bytes, error, time");
-  struct Options {
-    size_t clients = 10;
-    std::string out_dir;
-  };
-  auto options = std::make_shared<Options>();
-  demo->add_option("--clients", options->clients, "Clients in the round")
-      ->check(CLI::Range(1, 1000))
-      ->option_text("N=10");
-  demo->add_option("--out", options->out_dir,
-                   "Write a frame of each codec to DIR/CODEC.frame")
+      "demo", "FedAvg and FedMRN side by side, in about 3 minutes");
+  auto arguments = std::make_shared<DemoArguments>();
+  demo->add_option("--rounds", arguments->rounds, "Rounds of each method")
+      ->option_text(fmt::format("N={}", arguments->rounds));
+  demo->add_option("--epochs", arguments->epochs,
+                   "Local epochs of a client in a round")
+      ->option_text(fmt::format("N={}", arguments->epochs));
+  demo->add_option("--seed", arguments->seed, "Of everything random")
+      ->option_text(fmt::format("N={}", arguments->seed));
+  demo->add_option("--data", arguments->data,
+                   "Data set; synthetic needs no download")
+      ->option_text("NAME=" + arguments->data);
+  demo->add_option("--out", arguments->out,
+                   "Keep the results, in DIR/fedavg and DIR/fedmrn")
       ->option_text("DIR");
-  demo->callback([options, &exit_code] {
-    exit_code = kExitOk;
-    if (Status done = RunDemo(options->clients, options->out_dir); !done) {
-      std::fflush(stdout);
-      fmt::print(stderr, "fedmrn demo: {}\n", done.error().ToString());
-      exit_code = kExitBadInput;
-    }
-  });
+  demo->footer(
+      "100 clients with equal shares of the data, 10 of them in each round.\n"
+      "All settings are the same for both methods except the learning rate,\n"
+      "which is each method's own in the paper. The upload is the sum of the\n"
+      "lengths of all frames; compression is FedAvg's over this one's.");
+  demo->callback([arguments, &exit_code] { exit_code = Demo(*arguments); });
 }
 
 }  // namespace fedmrn::cli

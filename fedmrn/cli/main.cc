@@ -14,10 +14,12 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::help);
   int exit_code = kExitOk;
   AddRun(app, exit_code);
+  AddDemo(app, exit_code);
+  AddData(app, exit_code);
   AddPartition(app, exit_code);
+  AddCodecs(app, exit_code);
   AddInspect(app, exit_code);
   AddBench(app, exit_code);
-  AddDemo(app, exit_code);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) {

@@ -4,13 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "fedmrn/cli/text.h"
 
@@ -27,6 +33,24 @@ void StopWatched(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+// The fullest form of a line that fits the terminal. Once a shorter one was
+// needed it stays, so that the line does not change its shape as digits come
+// and go.
+class FittingLine {
+ public:
+  std::string Of(std::span<const std::string> forms) {
+    const size_t width = TerminalWidth();
+    if (width != width_) form_ = 0;
+    width_ = width;
+    // The last column stays free: a full line would wrap.
+    while (form_ + 1 < forms.size() && forms[form_].size() >= width) ++form_;
+    return forms[form_].substr(0, width - 1);
+  }
+
+ private:
+  size_t width_ = 0, form_ = 0;
+};
+
 // All output of a run, from its own thread and the watcher's.
 class Screen {
  public:
@@ -37,26 +61,23 @@ class Screen {
 
   void Log(const std::string& message) {
     const std::lock_guard lock(mutex_);
-    Clear();
+    Erase();
     fmt::print(stderr, "{}{}\n", label_, message);
   }
 
   // The rounds so far; at first those of a resumed run.
   void Rounds(std::span<const RoundRow> rows) {
     const std::lock_guard lock(mutex_);
-    Clear();
-    const bool first = !begun_;
-    if (first) {
-      begun_ = Clock::now();
-      rounds_before_ = rows.size();
-    }
+    Erase();
     uplink_ = 0;
-    for (const RoundRow& row : rows) uplink_ += row.uplink_bytes;
-    rounds_ = rows.size();
     for (const RoundRow& row : rows) {
+      uplink_ += row.uplink_bytes;
       if (!std::isnan(row.accuracy)) latest_ = row;
     }
-    if (first) {
+    rounds_ = rows.size();
+    if (!begun_) {
+      begun_ = rate_since_ = Clock::now();
+      rounds_before_ = rounds_;
       if (!rows.empty()) {
         fmt::print(stderr, "{}goes on after round {}\n", label_,
                    rows.back().round);
@@ -64,83 +85,102 @@ class Screen {
       return;
     }
     const RoundRow& row = rows.back();
-    std::string line = fmt::format("{}round {:>{}}/{}", label_, row.round,
-                                   Digits(), config_.rounds.count);
+    std::string scores;
     if (!std::isnan(row.accuracy)) {
-      line += fmt::format("  accuracy {:.2f} %  loss {:.4f}",
-                          100 * row.accuracy, row.loss);
+      scores = fmt::format("  accuracy {:5.2f} %  loss {:.4f}",
+                           100 * row.accuracy, row.loss);
     }
-    line +=
-        fmt::format("  up {} ({:.3f} bits/param)  {:.1f} s", Megabytes(uplink_),
-                    row.uplink_bits_per_param, row.wall_s);
-    if (row.dropped > 0) line += fmt::format("  {} dropped", row.dropped);
-    if (row.round < config_.rounds.count) line += "  left " + TimeLeft(0);
-    fmt::print(stderr, "{}\n", line);
+    const std::string head =
+        Head(row.round) + scores + fmt::format("  up {}", Megabytes(uplink_));
+    std::string tail = fmt::format("  {:.1f} s", row.wall_s);
+    if (row.dropped > 0) tail += fmt::format("  {} dropped", row.dropped);
+    const std::string left =
+        row.round < config_.rounds.count ? "  left " + TimeLeft(0) : "";
+    const std::array<std::string, 3> forms = {
+        head + fmt::format(" ({:.3f} bits/param)", row.uplink_bits_per_param) +
+            tail + left,
+        head + tail + left, head + tail};
+    fmt::print(stderr, "{}\n", live_ ? round_line_.Of(forms) : forms[0]);
   }
 
   void Draw() {
     const std::lock_guard lock(mutex_);
-    const uint32_t round = progress_.round;
-    if (round == 0) return;
-    std::string line = fmt::format("{}round {:>{}}/{}  ", label_, round,
-                                   Digits(), config_.rounds.count);
-    double share = 1;
-    switch (progress_.phase.load()) {
-      case Phase::kLoading:
-        line += "loading";
-        break;
-      case Phase::kTraining:
-        share = Share(progress_.steps_done, progress_.steps_total);
-        line += fmt::format("step {}/{} {}", progress_.steps_done.load(),
-                            progress_.steps_total.load(), Bar(share));
-        break;
-      case Phase::kAggregating:
-        line += "aggregating";
-        break;
-      case Phase::kEvaluating:
-        line += fmt::format("testing {}", Bar(Share(progress_.tests_done,
-                                                    progress_.tests_total)));
-        break;
-    }
-    if (!std::isnan(latest_.accuracy)) {
-      line += fmt::format("  accuracy {:.2f} %  loss {:.4f}",
-                          100 * latest_.accuracy, latest_.loss);
-    }
-    line += fmt::format("  up {}  {} samples/s  left {}", Megabytes(uplink_),
-                        Grouped(SamplesPerSecond()), TimeLeft(share));
-    fmt::print(stderr, "\r\x1b[K{}", Shortened(line));
-    std::fflush(stderr);
+    const std::string line = live_line_.Of(LiveForms());
+    // Erases what is left of the last line after the new one is there: the
+    // other way round it would flicker.
+    fmt::print(stderr, "\r{}\x1b[K", line);
     drawn_ = true;
   }
 
   void Clear() {
-    if (!drawn_) return;
-    fmt::print(stderr, "\r\x1b[K");
-    std::fflush(stderr);
-    drawn_ = false;
+    const std::lock_guard lock(mutex_);
+    Erase();
   }
 
  private:
-  static double Share(uint64_t done, uint64_t total) {
-    return total == 0 ? 0
-                      : static_cast<double>(done) / static_cast<double>(total);
+  void Erase() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+    drawn_ = false;
+  }
+
+  std::string Head(uint32_t round) const {
+    const std::string count = std::to_string(config_.rounds.count);
+    return fmt::format("{}round {:>{}}/{}", label_, round, count.size(), count);
+  }
+
+  std::vector<std::string> LiveForms() {
+    const Phase phase = progress_.phase;
+    const uint32_t round = progress_.round;
+    if (round == 0 || phase == Phase::kLoading) {
+      return {fmt::format("{}loading {}", label_, config_.data.name)};
+    }
+    // Tests count as little; so does adding up.
+    double share = 1;
+    std::string work = "adding up", bar;
+    if (phase == Phase::kTraining) {
+      const uint64_t done = progress_.steps_done, all = progress_.steps_total;
+      share = Share(done, all);
+      work = fmt::format("step {}", Counted(done, all));
+      bar = Bar(share);
+    } else if (phase == Phase::kEvaluating) {
+      const uint64_t done = progress_.tests_done, all = progress_.tests_total;
+      work = fmt::format("test {}", Counted(done, all));
+      bar = Bar(Share(done, all));
+    }
+    std::string accuracy = "-", loss = "-", short_loss = "-";
+    if (!std::isnan(latest_.accuracy)) {
+      accuracy = fmt::format("{:.2f} %", 100 * latest_.accuracy);
+      loss = fmt::format("{:.4f}", latest_.loss);
+      short_loss = fmt::format("{:.2f}", latest_.loss);
+    }
+    const std::string rate = Grouped(SamplesPerSecond());
+    const std::string left = TimeLeft(share);
+    const std::string end =
+        fmt::format("  accuracy {}  loss {}  up {}  {} samples/s  left {}",
+                    accuracy, loss, Megabytes(uplink_), rate, left);
+    const std::string start = fmt::format("{}  {}", Head(round), work);
+    return {start + bar + end, start + end,
+            fmt::format("{}  acc {}  loss {}  up {}  {}/s  left {}", start,
+                        accuracy, short_loss, Megabytes(uplink_), rate, left),
+            fmt::format("{}  {}  {}  {}  {}/s  {}", start, accuracy, short_loss,
+                        Megabytes(uplink_), rate, left)};
+  }
+
+  static double Share(uint64_t done, uint64_t all) {
+    return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
+  }
+
+  // "  7/300", as wide from the first to the last.
+  static std::string Counted(uint64_t done, uint64_t all) {
+    const std::string total = std::to_string(all);
+    return fmt::format("{:>{}}/{}", done, total.size(), total);
   }
 
   static std::string Bar(double share) {
-    constexpr int kCells = 12;
-    const int full = static_cast<int>(share * kCells + 0.5);
-    std::string bar = "[";
-    for (int i = 0; i < kCells; ++i) bar += i < full ? '#' : '.';
-    return bar + "]";
-  }
-
-  size_t Digits() const { return std::to_string(config_.rounds.count).size(); }
-
-  // As wide as the terminal: a longer line would scroll.
-  static std::string Shortened(std::string line) {
-    const size_t width = TerminalWidth();
-    if (line.size() >= width) line.resize(width - 1);
-    return line;
+    constexpr size_t kCells = 12;
+    const auto full = static_cast<size_t>(share * kCells + 0.5);
+    return " [" + std::string(full, '#') + std::string(kCells - full, '.') +
+           "]";
   }
 
   double Elapsed() const {
@@ -149,28 +189,36 @@ class Screen {
                : 0;
   }
 
+  // Of training alone, over a few seconds: a mean since the start hides what
+  // happens now.
   uint64_t SamplesPerSecond() {
-    // Over a few seconds: the mean since the start hides what happens now.
     const auto now = Clock::now();
     const uint64_t examples = progress_.examples_trained;
-    const double seconds =
-        std::chrono::duration<double>(now - rate_since_).count();
-    if (progress_.phase == Phase::kTraining && seconds > 2) {
-      if (examples > rate_examples_) {
-        rate_ = static_cast<double>(examples - rate_examples_) / seconds;
-      }
+    if (progress_.phase != Phase::kTraining) {
       rate_since_ = now;
       rate_examples_ = examples;
+      return static_cast<uint64_t>(rate_);
     }
-    if (rate_ == 0 && Elapsed() > 0) {
-      return static_cast<uint64_t>(static_cast<double>(examples) / Elapsed());
+    const double seconds =
+        std::chrono::duration<double>(now - rate_since_).count();
+    if (seconds > 0 && (rate_ == 0 || seconds > 2)) {
+      const double rate =
+          static_cast<double>(examples - rate_examples_) / seconds;
+      if (seconds > 2) {
+        rate_ = rate;
+        rate_since_ = now;
+        rate_examples_ = examples;
+      }
+      return static_cast<uint64_t>(rate);
     }
     return static_cast<uint64_t>(rate_);
   }
 
+  // From the time of the rounds since the program started; the one at work
+  // counts by its share of steps.
   std::string TimeLeft(double share) const {
     const double done = static_cast<double>(rounds_ - rounds_before_) + share;
-    if (done <= 0.02) return "?";
+    if (done <= 0 || Elapsed() < 1) return "?";
     const double left =
         static_cast<double>(config_.rounds.count - rounds_) - share;
     return Duration(std::max(0.0, Elapsed() / done * left));
@@ -182,6 +230,7 @@ class Screen {
   const bool live_ = isatty(STDERR_FILENO) != 0;
   std::mutex mutex_;
   bool drawn_ = false;
+  FittingLine live_line_, round_line_;
   std::optional<Clock::time_point> begun_;
   size_t rounds_ = 0, rounds_before_ = 0;
   uint64_t uplink_ = 0;

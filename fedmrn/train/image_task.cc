@@ -122,13 +122,17 @@ class ImageLearner final : public Learner {
 
 Result<Task> MakeImageTask(const DataSettings& settings,
                            const std::string& model) {
+  Result<ImageData> data = LoadImages(settings);
+  if (!data) return data.error();
+  return MakeImageTask(std::move(*data), model);
+}
+
+Result<Task> MakeImageTask(ImageData images, const std::string& model) {
   const CnnSpec* spec = FindCnn(model);
   if (spec == nullptr) {
     return Error{ErrorCode::kBadValue, "model '" + model + "' is not known"};
   }
-  Result<ImageData> loaded = LoadImages(settings);
-  if (!loaded) return loaded.error();
-  const auto data = std::make_shared<const ImageData>(std::move(*loaded));
+  const auto data = std::make_shared<const ImageData>(std::move(images));
   const ImageShape shape{data->height, data->width, data->channels};
   if (!Cnn::Fits(*spec, shape)) {
     return Error{ErrorCode::kBadValue,

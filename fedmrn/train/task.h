@@ -61,7 +61,9 @@ struct Task {
       torchscript;
 };
 
-// Image classification by one of the networks of cnn.h.
+// Image classification by one of the networks of cnn.h; of data from files, or
+// at hand.
 Result<Task> MakeImageTask(const DataSettings& data, const std::string& model);
+Result<Task> MakeImageTask(ImageData data, const std::string& model);
 
 }  // namespace fedmrn

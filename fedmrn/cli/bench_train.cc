@@ -1,0 +1,275 @@
+// fedmrn bench train: local training as clients do it, one client per core, in
+// turn with its baselines: the same network as plain LibTorch modules, FedAvg's
+// step, and the machine's matrix product.
+#include <fmt/format.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <barrier>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fedmrn/cli/bench.h"
+#include "fedmrn/cli/text.h"
+#include "fedmrn/core/check.h"
+#include "fedmrn/core/random.h"
+#include "fedmrn/train/cnn.h"
+#include "fedmrn/train/method.h"
+#include "fedmrn/train/task.h"
+#include "fedmrn/train/torch_module.h"
+
+namespace fedmrn::cli {
+namespace {
+
+constexpr uint32_t kBatch = 64;
+constexpr int kMatrix = 2048;
+
+struct TrainOptions {
+  std::string model = "cnn4";
+  std::string method = "fedmrn";
+  int repeats = 7;
+  uint32_t threads = 0;
+  bool json = false;
+};
+
+// Real shapes, random pixels: the time does not depend on what is in them.
+ImageData RandomImages(const std::string& model) {
+  ImageData data;
+  const bool grey = model == "cnn4";  // Fashion-MNIST; else CIFAR-10
+  data.name = grey ? "28x28x1" : "32x32x3";
+  data.height = data.width = grey ? 28 : 32;
+  data.channels = grey ? 1 : 3;
+  data.classes = 10;
+  data.augment = !grey;
+  constexpr size_t kExamples = 10 * kBatch;
+  Random random({1, Purpose::kSynthetic});
+  data.train.pixels.resize(kExamples * data.height * data.width *
+                           data.channels);
+  for (uint8_t& pixel : data.train.pixels) {
+    pixel = static_cast<uint8_t>(random.Word());
+  }
+  data.train.labels.resize(kExamples);
+  for (uint16_t& label : data.train.labels) {
+    label = static_cast<uint16_t>(random.Below(10));
+  }
+  return data;
+}
+
+// Calls work(thread) on every thread at once. Seconds until the last is done.
+double OnAllCores(uint32_t threads, const std::function<void(size_t)>& work) {
+  std::barrier start(static_cast<ptrdiff_t>(threads) + 1);
+  std::vector<std::thread> running;
+  for (uint32_t i = 0; i < threads; ++i) {
+    running.emplace_back([&, i] {
+      omp_set_num_threads(1);
+      start.arrive_and_wait();
+      work(i);
+    });
+  }
+  start.arrive_and_wait();
+  return SecondsOf([&] {
+    for (std::thread& thread : running) thread.join();
+  });
+}
+
+// What one thread trains with.
+struct Client {
+  std::unique_ptr<Learner> learner;
+  LocalModel local;
+  std::vector<float> weights, dense;
+};
+
+struct Figures {
+  double samples_per_s = 0;
+  double step_ms = 0;
+  double speedup_vs_plain = 0;
+  double fraction_of_peak = 0;
+  double masking_overhead = 0;
+  double plain_samples_per_s = 0;
+  double peak_gflops = 0;
+  uint32_t threads = 0;
+};
+
+Result<Figures> Measure(const TrainOptions& options) {
+  const Result<const TorchModule*> torch = LoadTorchModule();
+  if (!torch) return torch.error();
+  ImageData images = RandomImages(options.model);
+  const ImageShape shape{images.height, images.width, images.channels};
+  const CnnSpec& spec = *FindCnn(options.model);
+  const Cnn cnn(spec, shape, images.classes);
+  const std::vector<uint16_t> labels(images.train.labels.begin(),
+                                     images.train.labels.begin() + kBatch);
+  Result<Task> task = MakeImageTask(std::move(images), options.model);
+  if (!task) return task.error();
+  std::vector<uint32_t> examples(task->train_examples);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    examples[i] = static_cast<uint32_t>(i);
+  }
+  const uint32_t threads =
+      options.threads != 0 ? options.threads
+                           : std::max(1u, std::thread::hardware_concurrency());
+
+  std::vector<Client> clients(threads);
+  std::vector<std::unique_ptr<PlainCnn>> plain(threads);
+  for (uint32_t i = 0; i < threads; ++i) {
+    Client& client = clients[i];
+    client.learner = task->make_learner();
+    client.weights.resize(task->layout.masked_params());
+    client.dense.resize(task->layout.dense_values());
+    task->initialize(1, client.weights, client.dense);
+    client.local.update.resize(client.weights.size());
+    client.local.masked_gradient.resize(client.weights.size());
+    client.local.dense_gradient.resize(task->trainable_dense);
+    plain[i] = (*torch)->make_plain_cnn(spec, shape, 10, 0.03);
+  }
+  const std::vector<float> pixels(
+      size_t{kBatch} * shape.height * shape.width * shape.channels, 0.5f);
+
+  // About as many steps of each as half a second holds.
+  const uint32_t steps = options.model == "cnn4" ? 10 : 3;
+  const auto local_training = [&](const Method& method) {
+    return [&](size_t thread) {
+      Client& client = clients[thread];
+      client.local.dense = client.dense;
+      const TrainSettings train{1, kBatch, static_cast<float>(method.lr), 0, 0};
+      const MaskSettings mask{NoiseKind::kUniform,
+                              static_cast<float>(method.magnitude), true, true};
+      method.train({*task,
+                    *client.learner,
+                    train,
+                    mask,
+                    std::span(examples).first(steps * kBatch),
+                    client.weights,
+                    1,
+                    2,
+                    {}},
+                   client.local);
+    };
+  };
+  const auto plain_training = [&](size_t thread) {
+    for (uint32_t i = 0; i < steps; ++i) plain[thread]->Step(pixels, labels);
+  };
+  constexpr size_t kFloats = size_t{kMatrix} * kMatrix;
+  std::vector<std::vector<float>> matrices(3 * threads,
+                                           std::vector<float>(kFloats, 0.5f));
+  const auto product = [&](size_t thread) {
+    FEDMRN_CHECK(dnnl_sgemm('N', 'N', kMatrix, kMatrix, kMatrix, 1,
+                            matrices[3 * thread].data(), kMatrix,
+                            matrices[3 * thread + 1].data(), kMatrix, 0,
+                            matrices[3 * thread + 2].data(),
+                            kMatrix) == dnnl_success);
+  };
+
+  const Method& method = *FindMethod(options.method);
+  const Method& fedavg = *FindMethod("fedavg");
+  std::vector<double> ours, plain_seconds, speedup, fraction, overhead, peak;
+  const double flop =
+      2.0 * kBatch * steps * threads *
+      static_cast<double>(cnn.ForwardMacs() + cnn.BackwardMacs());
+  const double product_flop = 2.0 * kMatrix * kMatrix * kMatrix * threads;
+  for (int turn = -1; turn < options.repeats; ++turn) {
+    const double p = OnAllCores(threads, product);
+    const double a = OnAllCores(threads, local_training(fedavg));
+    const double m = OnAllCores(threads, local_training(method));
+    const double b = OnAllCores(threads, local_training(fedavg));
+    const double l = OnAllCores(threads, plain_training);
+    if (turn < 0) continue;  // to warm up
+    ours.push_back(m);
+    plain_seconds.push_back(l);
+    speedup.push_back(l / m);
+    peak.push_back(product_flop / p);
+    fraction.push_back(flop / m / (product_flop / p));
+    overhead.push_back(2 * m / (a + b) - 1);
+  }
+  Figures figures;
+  const double samples = double{kBatch} * steps * threads;
+  figures.samples_per_s = samples / Median(ours);
+  figures.step_ms = 1e3 * Median(ours) / steps;
+  figures.plain_samples_per_s = samples / Median(plain_seconds);
+  figures.speedup_vs_plain = Median(speedup);
+  figures.fraction_of_peak = Median(fraction);
+  figures.masking_overhead = Median(overhead);
+  figures.peak_gflops = Median(peak) / 1e9;
+  figures.threads = threads;
+  return figures;
+}
+
+void Print(const TrainOptions& options, const Figures& f) {
+  if (options.json) {
+    nlohmann::ordered_json out;
+    out["model"] = options.model;
+    out["method"] = options.method;
+    out["speedup_vs_plain_libtorch"] = f.speedup_vs_plain;
+    out["fraction_of_sgemm_peak"] = f.fraction_of_peak;
+    out["masking_overhead"] = f.masking_overhead;
+    out["samples_per_s"] = f.samples_per_s;
+    out["step_ms"] = f.step_ms;
+    out["plain_libtorch_samples_per_s"] = f.plain_samples_per_s;
+    out["sgemm_gflops"] = f.peak_gflops;
+    out["threads"] = f.threads;
+    out["batch"] = kBatch;
+    out["repeats"] = options.repeats;
+    out["version"] = FEDMRN_VERSION;
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  const bool cnn4 = options.model == "cnn4";
+  fmt::print("{}, {}, batch {}, {} clients side by side; medians of {} turns\n",
+             options.model, options.method, kBatch, f.threads, options.repeats);
+  const auto row = [](const char* name, double value, const char* target,
+                      const std::string& note) {
+    fmt::print("{:<28} {:>9.3f}  {:<9} {}\n", name, value, target, note);
+  };
+  row("speedup_vs_plain_libtorch", f.speedup_vs_plain,
+      cnn4 ? ">= 1.6" : ">= 1.25",
+      fmt::format("plain LibTorch: {} samples/s",
+                  Grouped(static_cast<uint64_t>(f.plain_samples_per_s))));
+  row("fraction_of_sgemm_peak", f.fraction_of_peak,
+      cnn4 ? ">= 0.65" : ">= 0.80",
+      fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
+                  f.peak_gflops));
+  row("masking_overhead", f.masking_overhead, "<= 0.03", "over FedAvg's step");
+  row("samples_per_s", f.samples_per_s, "reported",
+      fmt::format("{:.1f} ms a step", f.step_ms));
+}
+
+}  // namespace
+
+void AddBenchTrain(CLI::App& bench, int& exit_code) {
+  CLI::App* train = bench.add_subcommand(
+      "train", "Local training, one client per core, beside plain LibTorch");
+  auto options = std::make_shared<TrainOptions>();
+  train->add_option("--model", options->model, "cnn4 or cnn8")
+      ->check(CLI::IsMember({"cnn4", "cnn8"}))
+      ->capture_default_str();
+  std::vector<std::string> methods;
+  for (const Method& method : Methods()) methods.emplace_back(method.name);
+  train->add_option("--method", options->method, "Method to measure")
+      ->check(CLI::IsMember(methods))
+      ->capture_default_str();
+  train->add_option("--repeats", options->repeats, "Turns of each figure")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  train->add_option("--threads", options->threads, "0: one per core")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  train->add_flag("--json", options->json, "Print a JSON object");
+  train->callback([options, &exit_code] {
+    fmt::print(stderr, "measuring {} with {} ...\n", options->model,
+               options->method);
+    const Result<Figures> figures = Measure(*options);
+    if (!figures) {
+      fmt::print(stderr, "fedmrn bench train: {}\n",
+                 figures.error().ToString());
+      exit_code = kExitBadInput;
+      return;
+    }
+    Print(*options, *figures);
+    exit_code = kExitOk;
+  });
+}
+
+}  // namespace fedmrn::cli
