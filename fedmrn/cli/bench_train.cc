@@ -2,7 +2,6 @@
 // turn with its baselines: the same network as plain LibTorch modules, FedAvg's
 // step, and the machine's matrix product.
 #include <fmt/format.h>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <barrier>
@@ -18,6 +17,7 @@
 #include "fedmrn/core/random.h"
 #include "fedmrn/train/cnn.h"
 #include "fedmrn/train/method.h"
+#include "fedmrn/train/one_thread.h"
 #include "fedmrn/train/task.h"
 #include "fedmrn/train/torch_module.h"
 
@@ -64,7 +64,7 @@ double OnAllCores(uint32_t threads, const std::function<void(size_t)>& work) {
   std::vector<std::thread> running;
   for (uint32_t i = 0; i < threads; ++i) {
     running.emplace_back([&, i] {
-      omp_set_num_threads(1);
+      ComputeOnThisThreadOnly();
       start.arrive_and_wait();
       work(i);
     });

@@ -7,6 +7,7 @@ ctest sets the environment: FEDMRN_PROGRAM, FEDMRN_VERSION, FEDMRN_TESTDATA.
 import json
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import tempfile
@@ -51,13 +52,17 @@ class ProgramTest(unittest.TestCase):
 class CliTest(ProgramTest):
 
     def test_help_of_every_verb(self):
-        for verb in ([], ["inspect"], ["demo"], ["bench"], ["bench", "core"]):
+        verbs = ("run", "demo", "data", "partition", "codecs", "inspect",
+                 "bench")
+        for verb in ([], *([verb] for verb in verbs), ["data", "get"],
+                     ["bench", "core"]):
             out = self.succeed(*verb, "--help")
             self.assertIn("Usage:", out)
             self.assertIn("--help", out)
         out = self.succeed("--help")
-        for verb in ("inspect", "demo", "bench"):
-            self.assertRegex(out, rf"(?m)^  {verb} ")
+        listed = re.findall(r"(?m)^  (\w+) +\w", out.split("Subcommands:")[1])
+        self.assertEqual(listed, list(verbs))
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
 
     def test_version(self):
         self.assertEqual(self.succeed("--version"),
@@ -66,18 +71,20 @@ class CliTest(ProgramTest):
     def test_wrong_arguments(self):
         for args in ([], ["conquer"], ["inspect"], ["inspect", "--loud", "x"],
                      ["bench"], ["bench", "core", "--repeats", "0"],
-                     ["demo", "--clients", "none"]):
+                     ["codecs", "--clients", "none"], ["demo", "--rounds", "0"],
+                     ["demo", "--data", "mnist"], ["data"],
+                     ["run", "--rounds.count", "0"]):
             done = run(*args)
             self.assertEqual(done.returncode, 2, args)
             self.assertNotEqual(done.stderr, b"", args)
             self.assertEqual(done.stdout, b"", args)
 
 
-class DemoTest(ProgramTest):
+class CodecsTest(ProgramTest):
 
     def test_table_tells_the_lengths_of_frames(self):
         frames = self.folder / "new" / "frames"
-        out = self.succeed("demo", "--clients", 2, "--out", frames)
+        out = self.succeed("codecs", "--clients", 2, "--out", frames)
         rows = {fields[0]: fields for fields in map(str.split,
                                                     out.splitlines())
                 if len(fields) == 7 and fields[0] in CODECS}
@@ -97,7 +104,7 @@ class DemoTest(ProgramTest):
 
     def test_is_deterministic(self):
         for name in ("a", "b"):
-            self.succeed("demo", "--clients", 1, "--out", self.folder / name)
+            self.succeed("codecs", "--clients", 1, "--out", self.folder / name)
         for codec in CODECS:
             a, b = ((self.folder / name / f"{codec}.frame").read_bytes()
                     for name in ("a", "b"))
@@ -106,7 +113,7 @@ class DemoTest(ProgramTest):
     def test_folder_that_cannot_be(self):
         blocker = self.folder / "file"
         blocker.write_bytes(b"")
-        done = run("demo", "--clients", 1, "--out", blocker / "frames")
+        done = run("codecs", "--clients", 1, "--out", blocker / "frames")
         self.assertEqual(done.returncode, 2)
         self.assertIn(f"cannot make the folder {blocker}/frames",
                       done.stderr.decode())
@@ -119,7 +126,7 @@ class InspectTest(ProgramTest):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.frames = pathlib.Path(folder.name)
-        subprocess.run([PROGRAM, "demo", "--clients", "1", "--out", folder.name],
+        subprocess.run([PROGRAM, "codecs", "--clients", "1", "--out", folder.name],
                        check=True, stdout=subprocess.DEVNULL)
 
     def frame(self, codec="mrn-binary"):

@@ -225,7 +225,7 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
 
 void AddCodecs(CLI::App& app, int& exit_code) {
   CLI::App* codecs = app.add_subcommand(
-      "codecs", "One round of the core with every codec: bytes, error, time");
+      "codecs", "One round with every codec: bytes, error, time");
   struct Options {
     size_t clients = 10;
     std::string out_dir;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<const char*, 2> kMethods = {"fedavg", "fedmrn"};
 
 struct DemoArguments {
-  uint32_t rounds = 6;
+  uint32_t rounds = 7;
   uint32_t epochs = 3;
   uint64_t seed = 1;
   std::string data = "fmnist";
@@ -79,10 +79,10 @@ int Demo(const DemoArguments& arguments) {
   }
 
   fmt::print(
-      "{} on {}: {} clients, {} a round, {} local epochs, {} rounds.\n"
-      "The learning rates are the paper's: {} for FedAvg, {} for FedMRN.\n\n",
-      "FedAvg and FedMRN", arguments.data, configs[0].partition.clients,
-      configs[0].rounds.clients_per_round, arguments.epochs, arguments.rounds,
+      "FedAvg and FedMRN on {}: {} clients, {} a round; {} rounds, {} epochs.\n"
+      "Learning rates as in the paper: {} for FedAvg, {} for FedMRN.\n\n",
+      arguments.data, configs[0].partition.clients,
+      configs[0].rounds.clients_per_round, arguments.rounds, arguments.epochs,
       configs[0].train.lr, configs[1].train.lr);
   std::fflush(stdout);
 

@@ -379,7 +379,7 @@ Json ToJson(const Report& report) {
 
 void AddInspect(CLI::App& app, int& exit_code) {
   CLI::App* inspect = app.add_subcommand(
-      "inspect", "Show what a frame file holds and whether it is sound");
+      "inspect", "Show what a frame file holds, and if it is sound");
   struct Options {
     std::string path;
     bool json = false;

@@ -8,7 +8,8 @@ int main(int argc, char** argv) {
   using namespace fedmrn::cli;
   CLI::App app{
       "FedMRN: federated learning that uploads one bit per parameter.\n"
-      "Every figure about upload is a sum of real frame lengths."};
+      "Every figure about upload is a sum of real frame lengths.",
+      "fedmrn"};
   app.set_version_flag("--version", "fedmrn " FEDMRN_VERSION);
   app.require_subcommand(0, 1);  // none: says so below, naming stray words
   app.failure_message(CLI::FailureMessage::help);

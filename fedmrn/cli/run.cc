@@ -71,6 +71,12 @@ int RunVerb(const RunArguments& arguments) {
             ? DefaultFolder(*config)
             : "runs/" + std::filesystem::path(arguments.file).stem().string();
   }
+  fmt::print(stderr,
+             "{} on {}: {} of {} clients a round ({}), {} rounds; results in "
+             "{}\n",
+             config->method.name, config->data.name,
+             config->rounds.clients_per_round, config->partition.clients,
+             config->partition.kind, config->rounds.count, options.out);
   const Result<RunResult> result = RunWatched(*config, options, "");
   if (!result) {
     fmt::print(stderr, "fedmrn run: {}\n", result.error().ToString());
@@ -78,9 +84,9 @@ int RunVerb(const RunArguments& arguments) {
   }
   if (result->stopped) {
     fmt::print(stderr,
-               "stopped after round {}; go on with the same command and "
-               "--resume\n",
-               result->rows.empty() ? 0 : result->rows.back().round);
+               "stopped in round {}; the same command with --resume goes on "
+               "from the last checkpoint\n",
+               result->rows.size() + 1);
     return kExitStopped;
   }
   PrintSummary(*result, options.out);
@@ -117,8 +123,8 @@ void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings) {
 
 void AddRun(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
-      "run",
-      "Federated training: data, clients, rounds, results\n\n"
+      "run", "Federated training: data, clients, rounds, results");
+  verb->footer(
       "  fedmrn run configs/fmnist-noniid2-fedmrn.toml\n"
       "  fedmrn run --data.name synthetic --rounds.count 5 --train.epochs 2\n\n"
       "Writes rounds.csv, run.json, model.pt, tb/ and checkpoints/ to the\n"

@@ -44,7 +44,7 @@ class FittingLine {
     width_ = width;
     // The last column stays free: a full line would wrap.
     while (form_ + 1 < forms.size() && forms[form_].size() >= width) ++form_;
-    return forms[form_].substr(0, width - 1);
+    return forms[std::min(form_, forms.size() - 1)].substr(0, width - 1);
   }
 
  private:
@@ -94,8 +94,11 @@ class Screen {
         Head(row.round) + scores + fmt::format("  up {}", Megabytes(uplink_));
     std::string tail = fmt::format("  {:.1f} s", row.wall_s);
     if (row.dropped > 0) tail += fmt::format("  {} dropped", row.dropped);
-    const std::string left =
-        row.round < config_.rounds.count ? "  left " + TimeLeft(0) : "";
+    std::string left;
+    if (const auto seconds = SecondsLeft(0);
+        seconds && row.round < config_.rounds.count) {
+      left = "  left " + Duration(*seconds);
+    }
     const std::array<std::string, 3> forms = {
         head + fmt::format(" ({:.3f} bits/param)", row.uplink_bits_per_param) +
             tail + left,
@@ -134,36 +137,38 @@ class Screen {
     if (round == 0 || phase == Phase::kLoading) {
       return {fmt::format("{}loading {}", label_, config_.data.name)};
     }
-    // Tests count as little; so does adding up.
-    double share = 1;
-    std::string work = "adding up", bar;
+    if (round <= rounds_) return {label_ + "saving the results"};
+    double share = 1;  // of the round; all but the steps takes little time
+    std::string work = "adding up", short_work = work, bar;
     if (phase == Phase::kTraining) {
       const uint64_t done = progress_.steps_done, all = progress_.steps_total;
       share = Share(done, all);
-      work = fmt::format("step {}", Counted(done, all));
+      short_work = Counted(done, all);
+      work = "step " + short_work;
       bar = Bar(share);
     } else if (phase == Phase::kEvaluating) {
       const uint64_t done = progress_.tests_done, all = progress_.tests_total;
-      work = fmt::format("test {}", Counted(done, all));
+      short_work = fmt::format("test {:2.0f} %", 100 * Share(done, all));
+      work = "test " + Counted(done, all);
       bar = Bar(Share(done, all));
     }
     std::string accuracy = "-", loss = "-", short_loss = "-";
     if (!std::isnan(latest_.accuracy)) {
-      accuracy = fmt::format("{:.2f} %", 100 * latest_.accuracy);
+      accuracy = fmt::format("{:.2f}", 100 * latest_.accuracy);
       loss = fmt::format("{:.4f}", latest_.loss);
       short_loss = fmt::format("{:.2f}", latest_.loss);
     }
+    const std::string head = Head(round);
     const std::string rate = Grouped(SamplesPerSecond());
-    const std::string left = TimeLeft(share);
-    const std::string end =
-        fmt::format("  accuracy {}  loss {}  up {}  {} samples/s  left {}",
-                    accuracy, loss, Megabytes(uplink_), rate, left);
-    const std::string start = fmt::format("{}  {}", Head(round), work);
-    return {start + bar + end, start + end,
-            fmt::format("{}  acc {}  loss {}  up {}  {}/s  left {}", start,
-                        accuracy, short_loss, Megabytes(uplink_), rate, left),
-            fmt::format("{}  {}  {}  {}  {}/s  {}", start, accuracy, short_loss,
-                        Megabytes(uplink_), rate, left)};
+    const std::optional<double> left = SecondsLeft(share);
+    const std::string tail = fmt::format(
+        "  accuracy {} %  loss {}  up {}  {} samples/s  left {}", accuracy,
+        loss, Megabytes(uplink_), rate, left ? Duration(*left) : "?");
+    return {head + "  " + work + bar + tail, head + "  " + work + tail,
+            fmt::format("{} {}  {} %  loss {}  up {:.1f} MB  {}/s  left {}",
+                        head, short_work, accuracy, short_loss,
+                        static_cast<double>(uplink_) / 1e6, rate,
+                        left ? ClockTime(*left) : "?")};
   }
 
   static double Share(uint64_t done, uint64_t all) {
@@ -214,14 +219,21 @@ class Screen {
     return static_cast<uint64_t>(rate_);
   }
 
-  // From the time of the rounds since the program started; the one at work
-  // counts by its share of steps.
-  std::string TimeLeft(double share) const {
+  // By the pace since the program started; the round at work counts by its
+  // share. Nothing while it is too early to tell.
+  std::optional<double> SecondsLeft(double share) const {
     const double done = static_cast<double>(rounds_ - rounds_before_) + share;
-    if (done <= 0 || Elapsed() < 1) return "?";
+    if (done <= 0 || Elapsed() < 1) return std::nullopt;
     const double left =
         static_cast<double>(config_.rounds.count - rounds_) - share;
-    return Duration(std::max(0.0, Elapsed() / done * left));
+    return std::max(0.0, Elapsed() / done * left);
+  }
+
+  // "3:20", "1:05:00": shorter than Duration.
+  static std::string ClockTime(double seconds) {
+    const auto s = static_cast<uint64_t>(seconds + 0.5);
+    if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+    return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
   }
 
   const Config& config_;

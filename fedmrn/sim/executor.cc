@@ -130,6 +130,12 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
 
   const Result<FrameView> broadcast = ParseFrame(order.broadcast);
   if (!broadcast) return {{}, broadcast.error().ToString()};
+  if (!broadcast->broadcast || broadcast->round != order.round ||
+      broadcast->fingerprint != task_.layout.Fingerprint() ||
+      broadcast->params != task_.layout.masked_params() ||
+      broadcast->dense_count != task_.layout.dense_values()) {
+    return {{}, "the broadcast is of another model or round"};
+  }
   worker.weights.resize(broadcast->params);
   DecodeUpdate(*broadcast, worker.weights);
   LocalModel& local = worker.local;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,6 +110,35 @@ Status GrowFile(const std::string& path, ByteView bytes) {
     return WriteFileAtomically(path, bytes);
   }
   return WriteAndSync(path, O_APPEND, bytes.subspan(old->size()));
+}
+
+Result<FolderLock> FolderLock::Take(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorCode::kUnavailable, folder + ": " + error.message()};
+  }
+  const std::string path = folder + "/lock";
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) return Failed(path, "open");
+  if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+    close(file);
+    return Error{ErrorCode::kUnavailable,
+                 folder + ": another fedmrn is at work there"};
+  }
+  return FolderLock(file);
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : file_(std::exchange(other.file_, -1)) {}
+
+FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+FolderLock::~FolderLock() {
+  if (file_ >= 0) close(file_);
 }
 
 std::string Sha256Hex(ByteView bytes) {

@@ -30,6 +30,21 @@ Status WriteFileAtomically(const std::string& path, ByteView bytes);
 // it holds a beginning of them, else atomically.
 Status GrowFile(const std::string& path, ByteView bytes);
 
+// Held by one process at a time, until it ends in whatever way.
+class FolderLock {
+ public:
+  // Creates the folder if it is missing. Fails if another process holds it.
+  static Result<FolderLock> Take(const std::string& folder);
+
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&& other) noexcept;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int file) : file_(file) {}
+  int file_ = -1;
+};
+
 // 64 lower-case digits.
 std::string Sha256Hex(ByteView bytes);
 

@@ -20,8 +20,6 @@
 namespace fedmrn {
 namespace {
 
-namespace fs = std::filesystem;
-
 int64_t SecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -72,8 +70,12 @@ class RunFolder {
     Result<std::optional<Checkpoint>> found = LoadCheckpoint(
         Path("checkpoints"),
         [&](const std::string& warning) { warnings.push_back(warning); });
+    const bool none = found && !found->has_value();
+    // Results are somebody's even where the checkpoints have been removed.
+    if (none && !std::filesystem::exists(Path("run.json"))) {
+      return std::optional<State>();
+    }
     if (!options_.resume) {
-      if (found && !found->has_value()) return std::optional<State>();
       return Error{ErrorCode::kDuplicate,
                    options_.out +
                        " already holds a run; --resume goes on with it, --out "
@@ -81,7 +83,12 @@ class RunFolder {
     }
     for (const std::string& warning : warnings) options_.log(warning);
     if (!found) return found.error();
-    if (!found->has_value()) return std::optional<State>();
+    if (none) {
+      return Error{ErrorCode::kUnavailable,
+                   options_.out +
+                       " holds results, but no checkpoint to go on from; "
+                       "--out DIR writes elsewhere"};
+    }
     const Checkpoint& checkpoint = **found;
     const Status same =
         CheckSameConfig(config_, checkpoint.config, options_.out);
@@ -105,12 +112,6 @@ class RunFolder {
 
   Status Begin(const State& state) const {
     if (!exists()) return Ok();
-    std::error_code error;
-    fs::create_directories(options_.out, error);
-    if (error) {
-      return Error{ErrorCode::kUnavailable,
-                   options_.out + ": " + error.message()};
-    }
     const Status written =
         WriteFileAtomically(Path("config.toml"), AsBytes(ConfigToml(config_)));
     if (!written) return written;
@@ -181,6 +182,12 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   ThreadExecutor executor(config, *task, *partition, workers, progress);
 
   const RunFolder folder(config, options, fingerprint);
+  std::optional<FolderLock> lock;
+  if (folder.exists()) {
+    Result<FolderLock> taken = FolderLock::Take(options.out);
+    if (!taken) return taken.error();
+    lock = std::move(*taken);
+  }
   Result<std::optional<State>> opened = folder.Open(*task);
   if (!opened) return opened.error();
   State state;

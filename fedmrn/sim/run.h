@@ -25,7 +25,8 @@ struct RunOptions {
   Progress* progress = nullptr;
   // Called once with the rounds of a resumed run, then after each round.
   std::function<void(std::span<const RoundRow> rows)> on_round;
-  std::function<void(const std::string&)> log;  // warnings, failed clients
+  // Warnings, failed clients.
+  std::function<void(const std::string&)> log = [](const std::string&) {};
 };
 
 struct RunResult {

@@ -1,12 +1,12 @@
 #include "fedmrn/sim/workers.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <thread>
+
+#include "fedmrn/train/one_thread.h"
 
 namespace fedmrn {
 
@@ -21,9 +21,7 @@ void Workers::ForEach(size_t items,
   std::exception_ptr failure;
   std::mutex failure_mutex;
   const auto loop = [&](Worker& worker) {
-    // One thread per client: faster than many for one, and the same sums for
-    // any number of workers.
-    omp_set_num_threads(1);
+    ComputeOnThisThreadOnly();
     try {
       if (worker.learner == nullptr) worker.learner = task_.make_learner();
       for (size_t item; (item = next++) < items;) work(worker, item);

@@ -183,7 +183,7 @@ const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const uint32_t next = blocks_[i].channels;
     Convolution convolution(memory_->engine,
-                            {images, channels, next, height, width}, i == 0);
+                            {images, channels, next, height, width});
     if (i > 0) {
       plan->blocks.back().out = convolution.in();
       gradient = std::max(gradient, convolution.in().size());

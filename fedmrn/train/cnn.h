@@ -1,7 +1,7 @@
 // The paper's convolutional networks, CNN4 and CNN8: blocks of 3x3 convolution,
 // batch norm and ReLU, some with 2x2 max pooling, then one linear layer; no
 // biases. Forward and backward over flat buffers, without an autograd graph:
-// convolutions and products by oneDNN, the rest by norm_pool.h.
+// see convolution.h and norm_pool.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// 3x3 convolutions with padding 1 and without bias, through oneDNN, in the
-// memory layout that oneDNN likes best on this CPU. Weights are plain OIHW on
-// the outside.
+// 3x3 convolutions with padding 1 and without bias: by Winograd's algorithm
+// (winograd.h), and through oneDNN where an image comes in, with its one or
+// three channels. Weights are plain OIHW on the outside.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,14 @@ class Convolution {
   struct Shape {
     uint32_t images = 0;
     uint32_t in_channels = 0;
-    uint32_t out_channels = 0;
+    uint32_t out_channels = 0;  // a multiple of 16
     uint32_t height = 0;
     uint32_t width = 0;
   };
 
-  // The first layer takes NHWC images and needs no gradient of its input.
-  Convolution(const dnnl::engine& engine, const Shape& shape, bool first);
+  // A layer whose in_channels are no multiple of 16 takes NHWC images, and no
+  // gradient of them is ever computed.
+  Convolution(const dnnl::engine& engine, const Shape& shape);
 
   const Activation& in() const { return in_; }
   const Activation& out() const { return out_; }
@@ -32,31 +33,29 @@ class Convolution {
 
   void Forward(const dnnl::stream& stream, const float* x, const float* weights,
                float* y, float* scratch) const;
-  // `x_gradient` is not touched by a first layer.
+  // `x_gradient` is not touched where images come in.
   void Backward(const dnnl::stream& stream, const float* x,
                 const float* weights, const float* y_gradient,
                 float* weights_gradient, float* x_gradient,
                 float* scratch) const;
 
  private:
+  void DescribeForOneDnn();
   dnnl::memory Wrap(const dnnl::memory::desc& desc, const void* data) const;
-  // `weights`, in the layout of `desc`: themselves, or reordered to `buffer`.
-  dnnl::memory Arranged(const dnnl::stream& stream,
-                        const dnnl::memory::desc& desc, const float* weights,
-                        float* buffer) const;
 
   dnnl::engine engine_;
-  bool first_;
+  bool takes_images_;
   Activation in_, out_;
+  // The scratch memory: weights in another arrangement, then what the
+  // computation itself needs.
+  size_t weights_floats_ = 0;
   size_t scratch_floats_ = 0;
-  size_t weights_floats_ = 0;  // of any arrangement, at the head of the scratch
+  // Where images come in.
   dnnl::memory::desc plain_weights_;
   dnnl::convolution_forward::primitive_desc forward_desc_;
-  dnnl::convolution_backward_data::primitive_desc data_desc_;
-  dnnl::convolution_backward_weights::primitive_desc weights_desc_;
+  dnnl::convolution_backward_weights::primitive_desc gradient_desc_;
   dnnl::convolution_forward forward_;
-  dnnl::convolution_backward_data data_;
-  dnnl::convolution_backward_weights weights_;
+  dnnl::convolution_backward_weights gradient_;
 };
 
 }  // namespace fedmrn

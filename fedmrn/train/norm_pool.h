@@ -14,8 +14,7 @@
 namespace fedmrn {
 
 // How a batch of images lies in memory: `block` channels side by side, then the
-// pixels, then the next block. block = channels is the usual NHWC; 8 and 16 are
-// what oneDNN likes best on AVX2 and AVX-512.
+// pixels, then the next block. block = channels is the usual NHWC.
 struct Activation {
   uint32_t images = 0;
   uint32_t channels = 0;  // a multiple of 8

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Tests of fedmrn run and fedmrn demo, as people use them: what a terminal
+and a pipe show, and Ctrl-C.
+
+ctest sets the environment, as for cli_test.py.
+"""
+
+import csv
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from cli_test import PROGRAM, ProgramTest, run
+
+SMALL = ["--data.name", "synthetic", "--data.train_examples", "1000",
+         "--data.test_examples", "200", "--partition.clients", "20",
+         "--rounds.clients_per_round", "4", "--train.batch", "25"]
+DEMO = ["demo", "--data", "synthetic", "--rounds", "1", "--epochs", "1"]
+
+
+class RunVerbTest(ProgramTest):
+    """What all tests here use."""
+
+    def on_terminal(self, columns, *args):
+        """What a terminal gets of a program that must succeed."""
+        terminal, end = pty.openpty()
+        fcntl.ioctl(end, termios.TIOCSWINSZ,
+                    struct.pack("4H", 24, columns, 0, 0))
+        with subprocess.Popen([PROGRAM, *map(str, args)], stdin=end,
+                              stdout=end, stderr=end) as program:
+            os.close(end)
+            out = b""
+            while True:
+                try:
+                    out += os.read(terminal, 65536)
+                except OSError:  # EIO: the program has ended
+                    break
+        os.close(terminal)
+        self.assertEqual(program.returncode, 0, out)
+        return out.decode()
+
+    def interrupt(self, ready, *args, after=0.0):
+        """Ctrl-C once the program has shown that it is ready."""
+        with subprocess.Popen([PROGRAM, *map(str, args)], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                              ) as program:
+            seen = ""
+            while ready not in seen:
+                line = program.stderr.readline()
+                self.assertNotEqual(line, "", seen)
+                seen += line
+            time.sleep(after)
+            program.send_signal(signal.SIGINT)
+            out, err = program.communicate(timeout=60)
+        self.assertEqual(program.returncode, 130, (out, seen + err))
+        return out, seen + err
+
+
+class RunTest(RunVerbTest):
+
+    def result(self, name):
+        return json.loads((self.folder / name / "run.json").read_text())
+
+    def test_plain_lines_in_a_pipe(self):
+        out = self.folder / "new" / "run"
+        done = run("run", *SMALL, "--rounds.count", 3, "--train.epochs", 1,
+                   "--out", out)
+        self.assertEqual(done.returncode, 0, done)
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(
+            lines[0], "fedmrn on synthetic: 4 of 20 clients a round (iid), "
+            f"3 rounds; results in {out}")
+        self.assertEqual(len(lines), 4)
+        for n, line in enumerate(lines[1:], 1):
+            self.assertRegex(
+                line, rf"^round {n}/3  accuracy +[\d.]+ %  loss [\d.]+  "
+                r"up [\d.]+ MB \(1\.159 bits/param\)  [\d.]+ s"
+                r"(  left [\d a-z]+)?$")
+        with open(out / "rounds.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        view = dict(line.split(None, 1)
+                    for line in done.stdout.decode().splitlines())
+        self.assertEqual(list(view), ["accuracy", "upload", "download", "time",
+                                      "model", "results"])
+        self.assertTrue(view["accuracy"].startswith(
+            f"{100 * float(rows[-1]['accuracy']):.2f} % after round 3, best "))
+        uploaded = sum(int(row["uplink_bytes"]) for row in rows)
+        self.assertTrue(view["upload"].startswith(f"{uploaded / 1e6:.2f} MB"))
+        self.assertEqual(view["model"],
+                         "sha256 " + self.result(out)["model_sha256"])
+        self.assertEqual(view["results"], str(out))
+
+    def test_interrupted_and_resumed(self):
+        settings = ["run", *SMALL, "--rounds.count", 3, "--train.epochs", 8]
+        self.succeed(*settings, "--out", self.folder / "whole")
+        # Somewhere in the second round.
+        out, err = self.interrupt("round 1/3", *settings, "--out",
+                                  self.folder / "cut", after=0.05)
+        self.assertEqual(out, "")
+        self.assertTrue(err.endswith(
+            "stopped in round 2; the same command with --resume goes on from "
+            "the last checkpoint\n"), err)
+        self.assertIn("--resume goes on with it", run(
+            *settings, "--out", self.folder / "cut").stderr.decode())
+        done = run(*settings, "--out", self.folder / "cut", "--resume")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("goes on after round 1\nround 2/3", done.stderr.decode())
+        self.assertEqual(self.result("cut")["model_sha256"],
+                         self.result("whole")["model_sha256"])
+
+    def test_stops_within_a_step(self):
+        # A round of 25,600 steps; how fast it stops is for people to judge,
+        # but it must not finish the round or the client.
+        out, err = self.interrupt("results in", "run", *SMALL,
+                                  "--train.epochs", 3200, "--out",
+                                  self.folder / "cut", after=1)
+        self.assertEqual(out, "")
+        self.assertIn("stopped in round 1;", err)
+
+    def test_mistakes(self):
+        for message, args in (
+                ("--set train.lrr=1: train.lrr: unknown key, did you mean "
+                 "train.lr?", ["--set", "train.lrr=1"]),
+                ("nothing.toml: cannot read it: No such file or directory",
+                 ["nothing.toml"])):
+            self.assertEqual(self.fail_with(message, "run", *args), "")
+
+
+class ScreenTest(RunVerbTest):
+    """The live line of a terminal."""
+
+    def test_live_line_fits(self):
+        number = r"(-|[\d.]+)"
+        forms = {
+            140: rf"round [12]/2  step +\d+/80 \[[#.]{{12}}\]  accuracy {number} "
+                 rf"%  loss {number}  up [\d.]+ MB  [\d,]+ samples/s  left .+",
+            100: rf"round [12]/2  step +\d+/80  accuracy {number} %  loss "
+                 rf"{number}  up [\d.]+ MB  [\d,]+ samples/s  left .+",
+            72: rf"round [12]/2 +\d+/80  {number} %  loss {number}  up [\d.]+ MB"
+                r"  [\d,]+/s  left .+"}
+        for columns, form in forms.items():
+            with self.subTest(columns=columns):
+                out = self.on_terminal(
+                    columns, "run", *SMALL, "--rounds.count", 2,
+                    "--train.epochs", 10, "--out",
+                    self.folder / str(columns))
+                drawn = re.findall(r"\r([^\r\n]*)\x1b\[K", out)
+                self.assertTrue(any(re.fullmatch(form, line)
+                                    for line in drawn), drawn)
+                self.assertLess(max(map(len, drawn)), columns)
+                # What stays on the screen: no trace of the live line.
+                stays = [line.rsplit("\x1b[K", 1)[-1].strip("\r")
+                         for line in out.split("\n")]
+                rounds = [line for line in stays
+                          if line.startswith("round ")]
+                self.assertEqual(len(rounds), 2, stays)
+                self.assertLess(max(map(len, rounds)), columns)
+
+
+class DemoTest(RunVerbTest):
+
+    def test_table(self):
+        kept = self.folder / "kept"
+        out = self.succeed(*DEMO, "--out", kept)
+        rows = {fields[0]: fields for fields in map(str.split,
+                                                    out.splitlines())
+                if len(fields) == 7 and fields[0] in ("fedavg", "fedmrn")}
+        self.assertEqual(list(rows), ["fedavg", "fedmrn"])
+        for method, (_, accuracy, _, megabytes, bits, _, _) in rows.items():
+            with open(kept / method / "rounds.csv", encoding="utf-8") as file:
+                row, = csv.DictReader(file)
+            self.assertEqual(accuracy, f"{100 * float(row['accuracy']):.2f}")
+            self.assertEqual(megabytes,
+                             f"{int(row['uplink_bytes']) / 1e6:.2f}")
+            self.assertEqual(bits, f"{float(row['uplink_bits_per_param']):.3f}")
+        self.assertEqual(rows["fedavg"][5], "1.0x")
+        self.assertEqual(rows["fedmrn"][5], "27.7x")
+        self.assertTrue(out.endswith(
+            "fedmrn run configs/fmnist-noniid2-fedmrn.toml\n"), out)
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        self.fail_with(f"fedmrn demo: {kept}/fedavg is there already; --out "
+                       "another folder", *DEMO, "--out", kept)
+
+    def test_interrupted(self):
+        # Training of the second method has begun, or is about to.
+        out, err = self.interrupt("fedavg  round 1/1", *DEMO[:-1], "20",
+                                  after=1)
+        self.assertNotIn("compression", out)
+        self.assertTrue(err.endswith("\nstopped\n"), err)
+
+    def test_missing_data(self):
+        if os.path.exists("/usr/share/datasets/fashion-mnist"):
+            name = "cifar100"  # no Debian package has it
+        else:
+            name = "fmnist"
+        environment = {**os.environ, "FEDMRN_DATA": str(self.folder),
+                       "XDG_DATA_HOME": str(self.folder)}
+        done = subprocess.run([PROGRAM, "demo", "--data", name],
+                              capture_output=True, env=environment,
+                              cwd=self.folder, check=False, text=True)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(f"To get it: fedmrn data get {name}\n", done.stderr)
+        self.assertTrue(done.stderr.endswith(
+            "Without any data: fedmrn demo --data synthetic\n"), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

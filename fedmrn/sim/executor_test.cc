@@ -1,0 +1,370 @@
+#include "fedmrn/sim/executor.h"
+
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/test_util.h"
+#include "fedmrn/sim/round.h"
+#include "fedmrn/train/fake_task.h"
+
+namespace fedmrn {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+Partition OfSizes(const std::vector<uint32_t>& sizes) {
+  Partition partition;
+  partition.begin = {0};
+  for (const uint32_t size : sizes) {
+    partition.begin.push_back(partition.begin.back() + size);
+  }
+  partition.examples.resize(partition.begin.back());
+  std::iota(partition.examples.begin(), partition.examples.end(), 0u);
+  return partition;
+}
+
+class ThreadExecutorTest : public testing::Test {
+ protected:
+  void SetUp() override { Configure({}); }
+
+  void Configure(std::vector<std::string> settings) {
+    settings.insert(settings.begin(),
+                    {"train.epochs=2", "train.batch=8", "train.momentum=0.5"});
+    const Result<Config> config = ParseConfig("", "", settings);
+    ASSERT_TRUE(config) << config.error().ToString();
+    config_ = *config;
+  }
+
+  Bytes Broadcast(uint32_t round = 4) const {
+    return *EncodeModel(task_.layout.Fingerprint(), round, model_);
+  }
+
+  std::vector<Answer> Execute(uint32_t workers, ByteView broadcast,
+                              const Ids& clients, uint32_t attempt = 0) {
+    Workers threads(task_, workers);
+    ThreadExecutor executor(config_, task_, partition_, threads, progress_);
+    return executor.Execute({4, attempt, clients, broadcast});
+  }
+  std::vector<Answer> Execute(uint32_t workers = 2) {
+    return Execute(workers, Broadcast(), clients_);
+  }
+
+  static std::vector<Bytes> Frames(const std::vector<Answer>& answers) {
+    std::vector<Bytes> frames;
+    for (const Answer& answer : answers) {
+      EXPECT_FALSE(answer.frame.empty()) << answer.failure;
+      frames.push_back(answer.frame);
+    }
+    return frames;
+  }
+  static std::set<std::string> Failures(const std::vector<Answer>& answers) {
+    std::set<std::string> failures;
+    for (const Answer& answer : answers) {
+      EXPECT_TRUE(answer.frame.empty());
+      failures.insert(answer.failure);
+    }
+    return failures;
+  }
+  uint64_t TotalSteps() const {
+    uint64_t steps = 0;
+    for (const uint32_t c : clients_) {
+      steps += 2 * ((partition_.of(c).size() + 7) / 8);
+    }
+    return steps;
+  }
+
+  Config config_;
+  Task task_ = MakeFakeTask();
+  const Partition partition_ = OfSizes({5, 40, 1, 17, 8, 33, 16});
+  const Ids clients_ = {0, 1, 3, 4, 6};
+  const GlobalModel model_ = {Normal(1, kFakeParams, 0.1f),
+                              Normal(2, kFakeDense, 0.1f)};
+  Progress progress_;
+};
+
+TEST_F(ThreadExecutorTest, SameBytesForAnyNumberOfWorkers) {
+  for (const char* method : {"fedavg", "fedmrn", "fedmrns"}) {
+    SCOPED_TRACE(method);
+    Configure({std::string("method.name=") + method});
+    const std::vector<Bytes> one = Frames(Execute(1));
+    EXPECT_EQ(one, Frames(Execute(2)));
+    EXPECT_EQ(one, Frames(Execute(3)));
+    EXPECT_EQ(std::set<Bytes>(one.begin(), one.end()).size(), 5u);
+    // Nor does a client's answer depend on who else is asked.
+    const std::vector<Bytes> alone = Frames(Execute(1, Broadcast(), {3}));
+    EXPECT_EQ(alone[0], one[2]);
+  }
+}
+
+TEST_F(ThreadExecutorTest, LongestFirstAnswersInOrder) {
+  std::vector<FakeStep> steps;
+  const std::vector<Bytes> frames = Frames(Execute(3));
+  task_ = MakeFakeTask(&steps);
+  EXPECT_EQ(Frames(Execute(1)), frames);
+  for (size_t i = 0; i < clients_.size(); ++i) {
+    const Result<FrameView> frame = ParseFrame(frames[i]);
+    ASSERT_TRUE(frame) << frame.error().ToString();
+    EXPECT_EQ(frame->client, clients_[i]);
+    EXPECT_EQ(frame->examples, partition_.of(clients_[i]).size());
+    EXPECT_EQ(frame->round, 4u);
+    EXPECT_EQ(frame->fingerprint, task_.layout.Fingerprint());
+  }
+  Ids started;  // by whom the examples of each step are
+  for (const FakeStep& step : steps) {
+    uint32_t owner = 0;
+    while (partition_.begin[owner + 1] <= step.examples[0]) ++owner;
+    if (started.empty() || started.back() != owner) started.push_back(owner);
+  }
+  EXPECT_EQ(started, (Ids{1, 3, 6, 4, 0}));
+}
+
+// One step of FedAvg with all examples: lr * (mean target - w), from the
+// broadcast's weights.
+TEST_F(ThreadExecutorTest, TrainsFromTheBroadcast) {
+  Configure({"method.name=fedavg", "train.epochs=1", "train.batch=100",
+             "train.lr=0.5"});
+  const std::vector<Answer> answers = Execute();
+  for (size_t k = 0; k < clients_.size(); ++k) {
+    const Result<FrameView> frame = ParseFrame(answers[k].frame);
+    ASSERT_TRUE(frame);
+    std::vector<float> update(kFakeParams), dense(kFakeDense);
+    DecodeUpdate(*frame, update);
+    frame->CopyDense(dense);
+    const auto mean = [&](size_t i) {
+      double sum = 0;
+      for (const uint32_t e : partition_.of(clients_[k])) {
+        sum += FakeTarget(e, i);
+      }
+      return sum / static_cast<double>(partition_.of(clients_[k]).size());
+    };
+    for (size_t i = 0; i < update.size(); ++i) {
+      ASSERT_NEAR(update[i], 0.5 * (mean(i) - model_.weights[i]), 1e-6);
+    }
+    for (size_t i = 0; i < kFakeTrainable; ++i) {
+      ASSERT_NEAR(dense[i], 0.5 * (mean(1000 + i) + model_.dense[i]), 1e-6);
+    }
+    for (size_t i = kFakeTrainable; i < kFakeDense; ++i) {
+      ASSERT_NEAR(dense[i], model_.dense[i] + 1, 1e-6);
+    }
+  }
+}
+
+// Clients differ in their noise and draws, and so do rounds.
+TEST_F(ThreadExecutorTest, SeedsOfClientsAndRounds) {
+  std::set<uint64_t> seeds;
+  for (const uint64_t seed : {1, 2}) {
+    Configure({"seed=" + std::to_string(seed)});
+    Workers threads(task_, 1);
+    ThreadExecutor executor(config_, task_, partition_, threads, progress_);
+    for (const uint32_t round : {4, 5}) {
+      const Bytes broadcast = Broadcast(round);
+      for (const Answer& answer :
+           executor.Execute({round, 0, clients_, broadcast})) {
+        const Result<FrameView> frame = ParseFrame(answer.frame);
+        ASSERT_TRUE(frame) << answer.failure;
+        EXPECT_EQ(frame->noise.kind, NoiseKind::kUniform);
+        EXPECT_EQ(frame->noise.magnitude, 0.01f);
+        seeds.insert(frame->noise.seed);
+      }
+    }
+  }
+  EXPECT_EQ(seeds.size(), 2 * 2 * clients_.size());
+}
+
+TEST_F(ThreadExecutorTest, Progress) {
+  Execute();
+  EXPECT_EQ(progress_.steps_total, TotalSteps());
+  EXPECT_EQ(progress_.steps_done, TotalSteps());
+  EXPECT_EQ(progress_.examples_trained, 2 * (5u + 40 + 17 + 8 + 16));
+}
+
+TEST_F(ThreadExecutorTest, Drop) {
+  Configure({"faults.drop=1"});
+  std::vector<FakeStep> steps;
+  task_ = MakeFakeTask(&steps);
+  EXPECT_EQ(Failures(Execute(1)), std::set<std::string>{"dropped (injected)"});
+  EXPECT_TRUE(steps.empty());
+  EXPECT_EQ(progress_.steps_done, TotalSteps());
+}
+
+TEST_F(ThreadExecutorTest, CrashIsAnywhereInTheTraining) {
+  Configure({"faults.crash=1"});
+  EXPECT_EQ(Failures(Execute(2)), std::set<std::string>{"crashed (injected)"});
+  EXPECT_EQ(progress_.steps_done, TotalSteps());
+  std::set<size_t> lengths;  // of client 1, which would take 10 steps
+  for (uint32_t attempt = 0; attempt < 100; ++attempt) {
+    std::vector<FakeStep> steps;
+    task_ = MakeFakeTask(&steps);
+    Failures(Execute(1, Broadcast(), {1}, attempt));
+    lengths.insert(steps.size());
+  }
+  EXPECT_EQ(*lengths.begin(), 1u);
+  EXPECT_EQ(*lengths.rbegin(), 10u);
+  EXPECT_EQ(lengths.size(), 10u);
+}
+
+TEST_F(ThreadExecutorTest, CorruptFramesAreFoundOut) {
+  const std::vector<Bytes> good = Frames(Execute());
+  Configure({"faults.corrupt=1"});
+  std::set<size_t> places;
+  for (uint32_t attempt = 0; attempt < 20; ++attempt) {
+    const std::vector<Bytes> bad =
+        Frames(Execute(2, Broadcast(), clients_, attempt));
+    for (size_t i = 0; i < good.size(); ++i) {
+      EXPECT_FALSE(ParseFrame(bad[i]));
+      ASSERT_EQ(bad[i].size(), good[i].size());
+      size_t different = 0;
+      for (size_t b = 0; b < good[i].size(); ++b) {
+        if (good[i][b] == bad[i][b]) continue;
+        ++different;
+        places.insert(b);
+      }
+      EXPECT_EQ(different, 1u);
+    }
+  }
+  EXPECT_GT(places.size(), 20u);
+}
+
+TEST_F(ThreadExecutorTest, DelayChangesOnlyTheTime) {
+  const std::vector<Bytes> good = Frames(Execute());
+  Configure({"faults.delay=1", "faults.delay_s=0.02"});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(Frames(Execute(1)), good);
+  EXPECT_GE(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(100));
+}
+
+TEST_F(ThreadExecutorTest, FaultsComeAsOftenAsTold) {
+  Configure({"faults.drop=0.25", "faults.crash=0.25", "faults.corrupt=0.25"});
+  int dropped = 0, crashed = 0, corrupt = 0, good = 0;
+  for (uint32_t attempt = 0; attempt < 200; ++attempt) {
+    const std::vector<Answer> answers =
+        Execute(1, Broadcast(), clients_, attempt);
+    if (attempt < 5) {
+      const std::vector<Answer> again =
+          Execute(3, Broadcast(), clients_, attempt);
+      for (size_t i = 0; i < answers.size(); ++i) {
+        EXPECT_EQ(answers[i].frame, again[i].frame);
+        EXPECT_EQ(answers[i].failure, again[i].failure);
+      }
+    }
+    for (const Answer& answer : answers) {
+      dropped += answer.failure == "dropped (injected)";
+      crashed += answer.failure == "crashed (injected)";
+      if (answer.frame.empty()) continue;
+      ++(ParseFrame(answer.frame) ? good : corrupt);
+    }
+  }
+  // Of 1,000: 250, sigma 14.
+  for (const int count : {dropped, crashed, corrupt, good}) {
+    EXPECT_NEAR(count, 250, 60);
+  }
+}
+
+// Nothing but bytes crosses the line, and bytes can be anything.
+TEST_F(ThreadExecutorTest, BrokenBroadcastsGiveFailures) {
+  const Bytes good = Broadcast();
+  for (const size_t size : {size_t{0}, size_t{10}, good.size() - 1}) {
+    const auto answers = Execute(2, ByteView(good).first(size), clients_);
+    for (const std::string& failure : Failures(answers)) {
+      EXPECT_NE(failure, "");
+    }
+  }
+  Bytes flipped = good;
+  flipped[200] ^= 1;
+  for (const std::string& failure : Failures(Execute(2, flipped, clients_))) {
+    EXPECT_NE(failure.find("checksum"), std::string::npos) << failure;
+  }
+}
+
+TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
+  const uint64_t fingerprint = task_.layout.Fingerprint();
+  const auto failures = [&](const Result<Bytes>& broadcast) {
+    return Failures(Execute(2, *broadcast, clients_));
+  };
+  const std::set<std::string> another = {
+      "the broadcast is of another model or round"};
+  EXPECT_EQ(failures(EncodeModel(fingerprint + 1, 4, model_)), another);
+  EXPECT_EQ(failures(EncodeModel(fingerprint, 5, model_)), another);
+  GlobalModel longer = model_, shorter = model_, denser = model_;
+  longer.weights.push_back(0);
+  shorter.weights.pop_back();
+  denser.dense.pop_back();
+  for (const GlobalModel* model : {&longer, &shorter, &denser}) {
+    EXPECT_EQ(failures(EncodeModel(fingerprint, 4, *model)), another);
+  }
+  FrameHeader update;
+  update.round = 4;
+  update.client = 1;
+  update.examples = 1;
+  update.fingerprint = fingerprint;
+  EXPECT_EQ(failures(EncodeFrame(update, {}, model_.weights, model_.dense)),
+            another);
+}
+
+TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
+  class Throwing final : public FakeLearner {
+    double Gradient(std::span<const uint32_t> examples,
+                    const PhiloxStream& draws, std::span<const float> masked,
+                    std::span<float> dense, std::span<float> masked_gradient,
+                    std::span<float> dense_gradient) override {
+      for (const uint32_t e : examples) {
+        if (e == 50) throw std::runtime_error("out of memory, say");
+      }
+      return FakeLearner::Gradient(examples, draws, masked, dense,
+                                   masked_gradient, dense_gradient);
+    }
+  };
+  const std::vector<Bytes> good = Frames(Execute());
+  task_.make_learner = [] { return std::make_unique<Throwing>(); };
+  const std::vector<Answer> answers = Execute();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (clients_[i] == 3) {  // 46 to 62
+      EXPECT_TRUE(answers[i].frame.empty());
+      EXPECT_EQ(answers[i].failure, "out of memory, say");
+    } else {
+      EXPECT_EQ(answers[i].frame, good[i]);
+    }
+  }
+}
+
+TEST_F(ThreadExecutorTest, DivergedUpdatesAreNotSent) {
+  Configure({"method.name=fedavg", "train.lr=1e38", "train.momentum=0"});
+  for (const std::string& failure : Failures(Execute())) {
+    EXPECT_NE(failure.find("finite"), std::string::npos) << failure;
+  }
+}
+
+TEST_F(ThreadExecutorTest, HalfPrecisionForWhatIsNotMasked) {
+  const std::vector<Bytes> single = Frames(Execute());
+  Configure({"method.dense=float16"});
+  const std::vector<Bytes> half = Frames(Execute());
+  for (size_t i = 0; i < half.size(); ++i) {
+    EXPECT_EQ(half[i].size() + 2 * kFakeDense, single[i].size());
+  }
+}
+
+TEST_F(ThreadExecutorTest, StopEndsAllAtOnce) {
+  class Stopping final : public FakeLearner {
+   public:
+    explicit Stopping(Progress& progress) : progress_(progress) {}
+    double Gradient(std::span<const uint32_t>, const PhiloxStream&,
+                    std::span<const float>, std::span<float>, std::span<float>,
+                    std::span<float>) override {
+      progress_.stop = true;
+      return 0;
+    }
+
+   private:
+    Progress& progress_;
+  };
+  task_.make_learner = [this] { return std::make_unique<Stopping>(progress_); };
+  Failures(Execute(1));
+  EXPECT_EQ(progress_.examples_trained, 8u) << "one step";
+}
+
+}  // namespace
+}  // namespace fedmrn

@@ -1,0 +1,485 @@
+#include "fedmrn/sim/round.h"
+
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/test_util.h"
+#include "fedmrn/train/fake_task.h"
+
+namespace fedmrn {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+TEST(SampleClients, KnownSample) {
+  EXPECT_EQ(SampleClients(1, 1, 0, 100, 10),
+            (Ids{8, 17, 34, 43, 54, 55, 57, 71, 82, 93}));
+  EXPECT_EQ(SampleClients(1, 2, 3, 10, 4), (Ids{1, 3, 6, 8}));
+  EXPECT_EQ(SampleClients(5, 1, 0, 4, 4), (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(SampleClients(5, 1, 0, 1, 1), (Ids{0}));
+}
+
+TEST(SampleClients, DistinctAndRising) {
+  std::set<Ids> samples;
+  for (uint32_t round = 1; round <= 100; ++round) {
+    for (uint32_t attempt = 0; attempt < 3; ++attempt) {
+      for (uint64_t seed : {1, 2}) {
+        const Ids sample = SampleClients(seed, round, attempt, 100, 10);
+        ASSERT_EQ(sample.size(), 10u);
+        for (size_t i = 1; i < sample.size(); ++i) {
+          ASSERT_LT(sample[i - 1], sample[i]);
+        }
+        ASSERT_LT(sample.back(), 100u);
+        EXPECT_EQ(sample, SampleClients(seed, round, attempt, 100, 10));
+        samples.insert(sample);
+      }
+    }
+  }
+  EXPECT_EQ(samples.size(), 600u) << "rounds, attempts and seeds differ";
+}
+
+// Chi-square with 19 degrees of freedom: mean 19; above 50 or below 5 once in
+// some 5,000. The sample is without replacement, which makes it smaller.
+TEST(SampleClients, EveryClientEquallyOften) {
+  constexpr uint32_t kClients = 20, kSampled = 5, kRounds = 4000;
+  for (const uint32_t attempt : {0, 1}) {
+    std::vector<double> counts(kClients);
+    for (uint32_t round = 1; round <= kRounds; ++round) {
+      for (uint32_t c : SampleClients(7, round, attempt, kClients, kSampled)) {
+        ++counts[c];
+      }
+    }
+    constexpr double kExpected = double{kRounds} * kSampled / kClients;
+    double chi_square = 0;
+    for (const double count : counts) {
+      chi_square += (count - kExpected) * (count - kExpected) / kExpected;
+    }
+    chi_square *= double{kClients - 1} / (kClients - kSampled);
+    EXPECT_LT(chi_square, 50);
+    EXPECT_GT(chi_square, 5);
+  }
+}
+
+class FakeExecutor final : public Executor {
+ public:
+  struct Order {
+    uint32_t round, attempt;
+    Ids clients;
+    Bytes broadcast;
+  };
+  using Client = std::function<Answer(const Order& order, uint32_t client)>;
+
+  explicit FakeExecutor(Client client) : client_(std::move(client)) {}
+
+  std::vector<Answer> Execute(const RoundOrder& order) override {
+    orders.push_back({order.round,
+                      order.attempt,
+                      {order.clients.begin(), order.clients.end()},
+                      {order.broadcast.begin(), order.broadcast.end()}});
+    std::vector<Answer> answers;
+    for (const uint32_t client : order.clients) {
+      answers.push_back(client_(orders.back(), client));
+    }
+    return answers;
+  }
+
+  std::vector<Order> orders;
+
+ private:
+  Client client_;
+};
+
+constexpr uint32_t kRound = 3;
+
+class RunRoundTest : public testing::Test {
+ protected:
+  void SetUp() override { Configure({}); }
+
+  void Configure(std::vector<std::string> settings) {
+    settings.insert(settings.begin(),
+                    {"method.name=fedavg", "partition.clients=10",
+                     "rounds.clients_per_round=6", "rounds.count=20"});
+    const Result<Config> config = ParseConfig("", "", settings);
+    ASSERT_TRUE(config) << config.error().ToString();
+    config_ = *config;
+    model_.weights = Normal(1, kFakeParams, 0.1f);
+    model_.dense = Normal(2, kFakeDense, 0.1f);
+    start_ = model_;
+  }
+
+  Result<RoundRow> Run(Executor& executor, uint32_t round = kRound) {
+    return RunRound(
+        {config_, task_, fingerprint_, 10, executor, workers_, progress_,
+         [&](const std::string& line) { log_.push_back(line); }},
+        round, model_);
+  }
+
+  static uint32_t ExamplesOf(uint32_t client) { return 5 + 17 * client; }
+
+  FrameHeader HeaderOf(uint32_t client) const {
+    FrameHeader header;
+    header.codec = FindMethod(config_.method.name)->codec;
+    header.round = kRound;
+    header.client = client;
+    header.examples = ExamplesOf(client);
+    header.fingerprint = fingerprint_;
+    if (FindCodec(header.codec)->uses_noise) {
+      header.noise = {NoiseOf(config_),
+                      static_cast<float>(config_.method.magnitude), client};
+    }
+    return header;
+  }
+  static Bytes Frame(const FrameHeader& header, size_t params = kFakeParams) {
+    EncodeOptions options;
+    options.draw_seed = header.client;
+    const Result<Bytes> frame =
+        EncodeFrame(header, options, Normal(10 + header.client, params, 0.1f),
+                    Normal(50 + header.client, kFakeDense, 0.1f));
+    EXPECT_TRUE(frame) << frame.error().ToString();
+    return frame ? *frame : Bytes();
+  }
+  Answer Update(uint32_t client) const { return {Frame(HeaderOf(client)), ""}; }
+
+  // The new model must be the mean over these clients, by Eq. 5.
+  void ExpectMeanOf(const Ids& clients,
+                    const std::function<double(uint32_t)>& weight) {
+    std::vector<double> update(kFakeParams), dense(kFakeDense);
+    double total = 0;
+    for (const uint32_t client : clients) {
+      const Bytes bytes = Frame(HeaderOf(client));
+      const Result<FrameView> frame = ParseFrame(bytes);
+      ASSERT_TRUE(frame);
+      std::vector<float> u(kFakeParams), d(kFakeDense);
+      DecodeUpdate(*frame, u);
+      frame->CopyDense(d);
+      const double w = weight(client);
+      for (size_t i = 0; i < u.size(); ++i) update[i] += w * u[i];
+      for (size_t i = 0; i < d.size(); ++i) dense[i] += w * d[i];
+      total += w;
+    }
+    for (size_t i = 0; i < update.size(); ++i) {
+      ASSERT_NEAR(model_.weights[i], start_.weights[i] + update[i] / total,
+                  1e-6);
+    }
+    for (size_t i = 0; i < dense.size(); ++i) {
+      ASSERT_NEAR(model_.dense[i], dense[i] / total, 1e-6);
+    }
+  }
+  void ExpectUntouched() {
+    ExpectSameBits(model_.weights, start_.weights);
+    ExpectSameBits(model_.dense, start_.dense);
+  }
+
+  Config config_;
+  const Task task_ = MakeFakeTask();
+  const uint64_t fingerprint_ = task_.layout.Fingerprint();
+  Workers workers_{task_, 2};
+  Progress progress_;
+  GlobalModel model_, start_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(RunRoundTest, SendsTheModelAndTakesTheMean) {
+  for (const char* method : {"fedavg", "fedmrn", "fedmrns"}) {
+    SCOPED_TRACE(method);
+    Configure({std::string("method.name=") + method});
+    FakeExecutor executor([&](const auto&, uint32_t client) {
+      Answer answer = Update(client);
+      answer.train_s = 0.5;
+      answer.encode_s = 0.25;
+      return answer;
+    });
+    const Result<RoundRow> row = Run(executor);
+    ASSERT_TRUE(row) << row.error().ToString();
+    ASSERT_EQ(executor.orders.size(), 1u);
+    const auto& order = executor.orders[0];
+    EXPECT_EQ(order.round, kRound);
+    EXPECT_EQ(order.attempt, 0u);
+    EXPECT_EQ(order.clients, SampleClients(1, kRound, 0, 10, 6));
+
+    const Result<FrameView> broadcast = ParseFrame(order.broadcast);
+    ASSERT_TRUE(broadcast);
+    EXPECT_TRUE(broadcast->broadcast);
+    EXPECT_EQ(broadcast->round, kRound);
+    EXPECT_EQ(broadcast->fingerprint, fingerprint_);
+    std::vector<float> weights(kFakeParams), dense(kFakeDense);
+    DecodeUpdate(*broadcast, weights);
+    broadcast->CopyDense(dense);
+    ExpectSameBits(weights, start_.weights);
+    ExpectSameBits(dense, start_.dense);
+
+    ExpectMeanOf(order.clients, ExamplesOf);
+    EXPECT_EQ(row->round, kRound);
+    EXPECT_EQ(row->clients, 6u);
+    EXPECT_EQ(row->dropped, 0u);
+    EXPECT_EQ(row->train_s, 3.0);
+    EXPECT_EQ(row->encode_s, 1.5);
+    EXPECT_TRUE(log_.empty());
+  }
+}
+
+TEST_F(RunRoundTest, WeightsAreExamplesOrBatches) {
+  Configure({"rounds.weight=batches", "train.batch=64"});
+  FakeExecutor executor(
+      [&](const auto&, uint32_t client) { return Update(client); });
+  ASSERT_TRUE(Run(executor));
+  ExpectMeanOf(executor.orders[0].clients, [](uint32_t client) {
+    return std::ceil(ExamplesOf(client) / 64.0);
+  });
+}
+
+TEST_F(RunRoundTest, BytesAreThoseOfTheFrames) {
+  uint64_t uplink = 0;
+  FakeExecutor executor([&](const auto& order, uint32_t client) -> Answer {
+    if (client == order.clients[0]) return {{}, "gone"};
+    FrameHeader header = HeaderOf(client);
+    header.dense_half = client % 2 == 0;  // shorter
+    Bytes frame = Frame(header);
+    if (client == order.clients[1]) frame.pop_back();  // but it has arrived
+    uplink += frame.size();
+    return {frame, ""};
+  });
+  const Result<RoundRow> row = Run(executor);
+  ASSERT_TRUE(row) << row.error().ToString();
+  EXPECT_EQ(row->uplink_bytes, uplink);
+  EXPECT_EQ(row->downlink_bytes, 6 * executor.orders[0].broadcast.size());
+  EXPECT_EQ(
+      executor.orders[0].broadcast.size(),
+      kFrameHeaderBytes + 4 * (kFakeParams + kFakeDense) + kFrameChecksumBytes);
+  EXPECT_DOUBLE_EQ(row->uplink_bits_per_param,
+                   8.0 * static_cast<double>(uplink) / 5 / kFakeParams);
+  EXPECT_EQ(row->clients, 4u);
+  EXPECT_EQ(row->dropped, 2u);
+}
+
+// Each of these costs one client, and the others' mean is as if it had never
+// been asked.
+TEST_F(RunRoundTest, BadAnswersAreCountedAndLeftOut) {
+  struct Case {
+    const char* name;
+    std::function<Answer(const FakeExecutor::Order&, uint32_t)> answer;
+    const char* log;
+  };
+  const auto with = [&](auto change) {
+    return [this, change](const auto&, uint32_t client) -> Answer {
+      FrameHeader header = HeaderOf(client);
+      change(header);
+      return {Frame(header), ""};
+    };
+  };
+  const Case cases[] = {
+      {"dropped",
+       [](const auto&, uint32_t) {
+         return Answer{{}, "is away"};
+       },
+       "is away"},
+      {"corrupt",
+       [this](const auto&, uint32_t client) {
+         Answer answer = Update(client);
+         answer.frame[100] ^= 1;
+         return answer;
+       },
+       "checksum"},
+      {"cut off",
+       [this](const auto&, uint32_t client) {
+         Answer answer = Update(client);
+         answer.frame.resize(50);
+         return answer;
+       },
+       "offset"},
+      {"another model", with([](FrameHeader& h) { h.fingerprint ^= 1; }),
+       "the frame is of another model"},
+      {"another length",
+       [this](const auto&, uint32_t client) -> Answer {
+         return {Frame(HeaderOf(client), kFakeParams + 1), ""};
+       },
+       "the frame is of another model"},
+      {"another round", with([](FrameHeader& h) { --h.round; }),
+       "the frame is of round 2, this is round 3"},
+      {"another codec", with([](FrameHeader& h) {
+         h.codec = CodecId::kMrnBinary;
+         h.noise = {NoiseKind::kUniform, 0.01f, 1};
+       }),
+       "codec"},
+      {"broadcast", with([](FrameHeader& h) {
+         h.broadcast = true;
+         h.examples = 0;
+       }),
+       "not an update"},
+      {"too heavy", with([](FrameHeader& h) { h.examples = 1 << 30; }),
+       "exceed"},
+      {"a neighbour's frame",
+       [this](const auto& order, uint32_t) { return Update(order.clients[0]); },
+       "has been added already"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    Configure({});
+    log_.clear();
+    FakeExecutor executor([&](const auto& order, uint32_t client) {
+      return client == order.clients[2] ? c.answer(order, client)
+                                        : Update(client);
+    });
+    const Result<RoundRow> row = Run(executor);
+    ASSERT_TRUE(row) << row.error().ToString();
+    EXPECT_EQ(row->clients, 5u);
+    EXPECT_EQ(row->dropped, 1u);
+    Ids rest = executor.orders[0].clients;
+    const std::string bad = std::to_string(rest[2]);
+    rest.erase(rest.begin() + 2);
+    ExpectMeanOf(rest, ExamplesOf);
+    ASSERT_EQ(log_.size(), 1u);
+    EXPECT_TRUE(log_[0].starts_with("round 3: client " + bad + ": "))
+        << log_[0];
+    EXPECT_NE(log_[0].find(c.log), std::string::npos) << log_[0];
+  }
+}
+
+TEST_F(RunRoundTest, FewerThanMinClientsRepeatsWithAFreshSample) {
+  Configure({"rounds.min_clients=4"});
+  uint64_t uplink = 0, frames = 0;
+  FakeExecutor executor([&](const auto& order, uint32_t client) -> Answer {
+    const bool answers = order.attempt >= 2 ? client != order.clients[0]
+                                            : client <= order.clients[2];
+    if (!answers) return {{}, "is away"};
+    Answer answer = Update(client);
+    uplink += answer.frame.size();
+    ++frames;
+    return answer;
+  });
+  const Result<RoundRow> row = Run(executor);
+  ASSERT_TRUE(row) << row.error().ToString();
+  ASSERT_EQ(executor.orders.size(), 3u);
+  std::set<Ids> samples;
+  for (uint32_t attempt = 0; attempt < 3; ++attempt) {
+    const auto& order = executor.orders[attempt];
+    EXPECT_EQ(order.attempt, attempt);
+    EXPECT_EQ(order.round, kRound);
+    EXPECT_EQ(order.clients, SampleClients(1, kRound, attempt, 10, 6));
+    samples.insert(order.clients);
+  }
+  EXPECT_EQ(samples.size(), 3u);
+  // All that went over the wire counts, but only the last sample's updates.
+  EXPECT_EQ(frames, 3u + 3 + 5);
+  EXPECT_EQ(row->uplink_bytes, uplink);
+  EXPECT_EQ(row->downlink_bytes, 18 * executor.orders[0].broadcast.size());
+  EXPECT_EQ(row->clients, 5u);
+  EXPECT_EQ(row->dropped, 3u + 3 + 1);
+  EXPECT_DOUBLE_EQ(row->uplink_bits_per_param,
+                   8.0 * static_cast<double>(uplink) /
+                       static_cast<double>(frames) / kFakeParams);
+  Ids last = executor.orders[2].clients;
+  last.erase(last.begin());
+  ExpectMeanOf(last, ExamplesOf);
+}
+
+TEST_F(RunRoundTest, GivenUpWithTheLastFailure) {
+  Configure({"rounds.min_clients=2"});
+  FakeExecutor executor([&](const auto& order, uint32_t client) -> Answer {
+    if (client == order.clients[0]) return Update(client);
+    return {{}, "no power, attempt " + std::to_string(order.attempt)};
+  });
+  const Result<RoundRow> row = Run(executor);
+  ASSERT_FALSE(row);
+  EXPECT_EQ(executor.orders.size(), 20u);
+  EXPECT_EQ(row.error().ToString(),
+            "round 3: fewer than 2 clients answered in each of 20 samples; the "
+            "last failure: client " +
+                std::to_string(executor.orders[19].clients[5]) +
+                ": no power, attempt 19");
+  ExpectUntouched();
+}
+
+TEST_F(RunRoundTest, Stopped) {
+  FakeExecutor executor([&](const auto&, uint32_t client) {
+    progress_.stop = true;
+    return Update(client);
+  });
+  const Result<RoundRow> row = Run(executor);
+  ASSERT_FALSE(row);
+  EXPECT_EQ(row.error().ToString(), "stopped");
+  EXPECT_EQ(executor.orders.size(), 1u);
+  ExpectUntouched();
+}
+
+TEST_F(RunRoundTest, EvaluatesWhenToldAndAtTheEnd) {
+  for (const auto& [round, evaluated] : {std::pair{3u, false},
+                                         {4u, true},
+                                         {5u, false},
+                                         {8u, true},
+                                         {9u, true}}) {
+    SCOPED_TRACE(round);
+    Configure({"run.eval_every=4", "rounds.count=9"});
+    FakeExecutor executor([&, at = round](const auto&, uint32_t client) {
+      FrameHeader header = HeaderOf(client);
+      header.round = at;
+      return Answer{Frame(header), ""};
+    });
+    const Result<RoundRow> row = Run(executor, round);
+    ASSERT_TRUE(row) << row.error().ToString();
+    EXPECT_EQ(std::isnan(row->accuracy), !evaluated);
+    EXPECT_EQ(std::isnan(row->loss), !evaluated);
+    if (!evaluated) continue;
+    double correct = 0, loss = 0;
+    for (size_t test = 0; test < kFakeTests; ++test) {
+      const float w = model_.weights[test % kFakeParams];
+      correct += w >= 0;
+      loss += 1.0 / 3 + w * model_.dense[0];
+    }
+    EXPECT_DOUBLE_EQ(row->accuracy, correct / kFakeTests);
+    EXPECT_NEAR(row->loss, loss / kFakeTests, 1e-12);
+    EXPECT_EQ(progress_.tests_done, kFakeTests);
+    EXPECT_EQ(progress_.tests_total, kFakeTests);
+  }
+}
+
+TEST_F(RunRoundTest, EvaluationDoesNotDependOnWorkers) {
+  Workers one(task_, 1), three(task_, 3);
+  const Score a = Evaluate(task_, model_, one, progress_);
+  const Score b = Evaluate(task_, model_, three, progress_);
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.correct, b.correct);
+  EXPECT_EQ(a.count, kFakeTests);
+  EXPECT_EQ(b.count, kFakeTests);
+}
+
+TEST(Workers, EveryItemOnceOnTheWorkersOwnLearner) {
+  const Task task = MakeFakeTask();
+  for (const uint32_t count : {1u, 2u, 5u}) {
+    Workers workers(task, count);
+    EXPECT_EQ(workers.count(), count);
+    for (const size_t items : {0, 1, 3, 100}) {
+      std::vector<std::atomic<int>> times(items);
+      workers.ForEach(items, [&](Worker& worker, size_t item) {
+        EXPECT_NE(worker.learner, nullptr);
+        ++times[item];
+      });
+      for (const auto& t : times) EXPECT_EQ(t, 1);
+    }
+  }
+  EXPECT_GE(Workers(task, 0).count(), 1u);
+}
+
+TEST(Workers, AnExceptionComesOutAfterAllHaveStopped) {
+  const Task task = MakeFakeTask();
+  Workers workers(task, 3);
+  std::atomic<int> at_work = 0;
+  EXPECT_THROW(workers.ForEach(100,
+                               [&](Worker&, size_t item) {
+                                 ++at_work;
+                                 if (item == 5) {
+                                   --at_work;
+                                   throw std::runtime_error("no");
+                                 }
+                                 --at_work;
+                               }),
+               std::runtime_error);
+  EXPECT_EQ(at_work, 0);
+}
+
+}  // namespace
+}  // namespace fedmrn

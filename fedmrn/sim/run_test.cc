@@ -1,0 +1,464 @@
+// Whole runs, on generated data. Sums differ between CPUs (oneDNN), so no hash
+// of a trained model is written here: runs are compared with each other.
+#include "fedmrn/sim/run.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "fedmrn/core/frame.h"
+#include "fedmrn/sim/checkpoint.h"
+#include "fedmrn/sim/files.h"
+#include "fedmrn/train/task.h"
+#include "gtest/gtest.h"
+
+namespace fedmrn {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+Config Tiny(std::vector<std::string> settings) {
+  settings.insert(settings.begin(),
+                  {"data.name=synthetic", "data.train_examples=320",
+                   "data.test_examples=64", "partition.clients=8",
+                   "train.epochs=1", "train.batch=16", "rounds.count=3",
+                   "rounds.clients_per_round=3", "run.workers=1"});
+  const Result<Config> config = ParseConfig("", "", settings);
+  EXPECT_TRUE(config) << config.error().ToString();
+  return *config;
+}
+
+// Rows without what a clock measured.
+std::string Timeless(std::vector<RoundRow> rows) {
+  for (RoundRow& row : rows) {
+    row.train_s = row.encode_s = row.aggregate_s = row.eval_s = row.wall_s = 0;
+  }
+  return RoundsCsv(rows);
+}
+
+class Runs : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    root_ = fs::path(testing::TempDir()) /
+            ("run_" + std::string(test->name()) + std::to_string(getpid()));
+    fs::create_directories(root_);
+    out_ = root_ / "new" / "out";
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  RunOptions Options(bool resume) {
+    RunOptions options;
+    options.out = out_;
+    options.resume = resume;
+    options.version = "1.2.3";
+    options.log = [this](const std::string& line) { log_.push_back(line); };
+    return options;
+  }
+  Result<RunResult> Resume(const Config& config) {
+    return fedmrn::Run(config, Options(true));
+  }
+  // Without a folder: what every other run with this config must come to.
+  static RunResult Undisturbed(const Config& config) {
+    const Result<RunResult> result = fedmrn::Run(config, {});
+    EXPECT_TRUE(result) << result.error().ToString();
+    EXPECT_FALSE(result->stopped);
+    EXPECT_EQ(result->rows.size(), config.rounds.count);
+    return *result;
+  }
+  // Runs until `rounds` are done.
+  void StopAfter(const Config& config, size_t rounds, bool resume = false) {
+    Progress progress;
+    RunOptions options = Options(resume);
+    options.progress = &progress;
+    options.on_round = [&](std::span<const RoundRow> rows) {
+      if (rows.size() == rounds) progress.stop = true;
+    };
+    const Result<RunResult> result = fedmrn::Run(config, options);
+    ASSERT_TRUE(result) << result.error().ToString();
+    EXPECT_TRUE(result->stopped);
+    EXPECT_EQ(result->rows.size(), rounds);
+  }
+  static void ExpectSame(const Result<RunResult>& result,
+                         const RunResult& expected) {
+    ASSERT_TRUE(result) << result.error().ToString();
+    EXPECT_FALSE(result->stopped);
+    EXPECT_EQ(result->model_sha256, expected.model_sha256);
+    EXPECT_EQ(Timeless(result->rows), Timeless(expected.rows));
+  }
+
+  std::string Path(const std::string& name) const { return out_ / name; }
+  Bytes Read(const std::string& name) const {
+    const Result<Bytes> bytes = ReadFile(Path(name));
+    EXPECT_TRUE(bytes) << bytes.error().ToString();
+    return bytes ? *bytes : Bytes();
+  }
+  void Write(const std::string& name, ByteView bytes) const {
+    EXPECT_TRUE(WriteFileAtomically(Path(name), bytes));
+  }
+  static std::string CheckpointName(int round) {
+    return "checkpoints/round-00000" + std::to_string(round) + ".checkpoint";
+  }
+  void FlipByte(int round) const {
+    Bytes bytes = Read(CheckpointName(round));
+    bytes[bytes.size() / 3] ^= 1;
+    Write(CheckpointName(round), bytes);
+  }
+  void Truncate(int round) const {
+    Bytes bytes = Read(CheckpointName(round));
+    bytes.resize(bytes.size() / 2);
+    Write(CheckpointName(round), bytes);
+  }
+  // All files, by their hashes.
+  std::map<std::string, std::string> Contents() const {
+    std::map<std::string, std::string> contents;
+    for (const auto& entry : fs::recursive_directory_iterator(root_)) {
+      const std::string path = entry.path();
+      contents[path] =
+          entry.is_regular_file() ? Sha256Hex(*ReadFile(path)) : "folder";
+    }
+    return contents;
+  }
+
+  fs::path root_, out_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(Runs, SameModelForAnyNumberOfWorkers) {
+  std::map<std::string, std::string> models;
+  for (const char* method : {"fedavg", "fedmrn", "fedmrns"}) {
+    SCOPED_TRACE(method);
+    const std::string name = std::string("method.name=") + method;
+    const RunResult one = Undisturbed(Tiny({name, "rounds.count=2"}));
+    ExpectSame(fedmrn::Run(Tiny({name, "rounds.count=2", "run.workers=2"}), {}),
+               one);
+    models[one.model_sha256] = method;
+  }
+  models[Undisturbed(Tiny({"rounds.count=2", "seed=2"})).model_sha256] = "seed";
+  EXPECT_EQ(models.size(), 4u);
+}
+
+TEST_F(Runs, FaultsDoNotDependOnWorkers) {
+  const std::vector<std::string> faults = {
+      "faults.drop=0.3", "faults.crash=0.2", "faults.corrupt=0.2",
+      "rounds.min_clients=2"};
+  std::vector<std::string> with_two = faults;
+  with_two.push_back("run.workers=2");
+  const RunResult one = Undisturbed(Tiny(faults));
+  ExpectSame(fedmrn::Run(Tiny(with_two), {}), one);
+  uint32_t dropped = 0;
+  for (const RoundRow& row : one.rows) {
+    dropped += row.dropped;
+    EXPECT_GE(row.clients, 2u);
+  }
+  EXPECT_GT(dropped, 0u);
+
+  RunOptions options = Options(false);
+  options.out = "";
+  const Result<RunResult> lost = fedmrn::Run(Tiny({"faults.drop=1"}), options);
+  ASSERT_FALSE(lost);
+  EXPECT_NE(lost.error().message.find("dropped (injected)"), std::string::npos);
+  EXPECT_EQ(log_.size(), 20u * 3);
+}
+
+TEST_F(Runs, StoppedAndResumed) {
+  const Config config = Tiny({});
+  const RunResult expected = Undisturbed(config);
+  StopAfter(config, 0);
+  EXPECT_TRUE(fs::exists(Path(CheckpointName(0))));
+  StopAfter(config, 1, true);
+  StopAfter(config, 2, true);
+  ExpectSame(Resume(Tiny({"run.workers=2"})), expected);
+  EXPECT_TRUE(log_.empty()) << log_[0];
+
+  // A finished run only tells its results again.
+  const Bytes rows = Read("rounds.csv"), model = Read("model.pt");
+  ExpectSame(Resume(config), expected);
+  EXPECT_EQ(Read("rounds.csv"), rows);
+  EXPECT_EQ(Read("model.pt"), model);
+}
+
+TEST_F(Runs, StoppedInTheMiddleOfARound) {
+  const Config config = Tiny({});
+  const RunResult expected = Undisturbed(config);
+  Progress progress;
+  RunOptions options = Options(false);
+  options.progress = &progress;
+  std::thread watcher([&] {
+    while (progress.round < 2 || progress.steps_done < 4) {
+      std::this_thread::yield();
+    }
+    progress.stop = true;
+  });
+  const Result<RunResult> result = fedmrn::Run(config, options);
+  watcher.join();
+  ASSERT_TRUE(result) << result.error().ToString();
+  EXPECT_TRUE(result->stopped);
+  EXPECT_LT(result->rows.size(), 3u);
+  ExpectSame(Resume(config), expected);
+}
+
+TEST_F(Runs, CheckpointsAsOftenAsTold) {
+  const Config config = Tiny({"rounds.count=5", "run.checkpoint_every=2"});
+  const RunResult expected = Undisturbed(config);
+  StopAfter(config, 3);
+  EXPECT_TRUE(fs::exists(Path(CheckpointName(2))));
+  EXPECT_FALSE(fs::exists(Path(CheckpointName(3))));
+  ExpectSame(Resume(config), expected);
+  EXPECT_TRUE(fs::exists(Path(CheckpointName(5)))) << "the last always";
+}
+
+TEST_F(Runs, ResumeRefusesAnotherConfig) {
+  StopAfter(Tiny({}), 1);
+  const auto before = Contents();
+  const Result<RunResult> result =
+      Resume(Tiny({"train.lr=0.2", "rounds.count=4", "run.workers=2"}));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().ToString(),
+            out_.string() +
+                " holds a run with another config:\n"
+                "  train.lr: was 0.1, now 0.2\n"
+                "  rounds.count: was 3, now 4\n"
+                "resume with the same config, or start anew with another "
+                "--out");
+  for (const char* setting :
+       {"seed=2", "data.test_examples=32", "partition.kind=labels",
+        "method.name=fedmrns", "method.progressive=false",
+        "rounds.weight=batches", "faults.drop=0.1"}) {
+    const std::string key(setting, std::string_view(setting).find('='));
+    const Result<RunResult> refused = Resume(Tiny({setting}));
+    ASSERT_FALSE(refused) << setting;
+    EXPECT_NE(refused.error().message.find("\n  " + key + ": was "),
+              std::string::npos)
+        << refused.error().message;
+  }
+  EXPECT_EQ(Contents(), before);
+}
+
+TEST_F(Runs, WhatDoesNotChangeResultsMayChange) {
+  StopAfter(Tiny({}), 1);
+  const Result<RunResult> result = Resume(
+      Tiny({"data.dir=elsewhere", "run.workers=2", "run.checkpoint_every=3",
+            "run.eval_every=3", "run.tensorboard=false"}));
+  ASSERT_TRUE(result) << result.error().ToString();
+  EXPECT_EQ(result->model_sha256, Undisturbed(Tiny({})).model_sha256);
+  EXPECT_FALSE(std::isnan(result->rows[0].accuracy));
+  EXPECT_TRUE(std::isnan(result->rows[1].accuracy));
+  EXPECT_FALSE(std::isnan(result->rows[2].accuracy));
+}
+
+TEST_F(Runs, DamagedCheckpointFallsBackToTheOneBefore) {
+  const Config config = Tiny({});
+  const RunResult expected = Undisturbed(config);
+  StopAfter(config, 2);
+  FlipByte(2);
+  ExpectSame(Resume(config), expected);
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_EQ(log_[0], Path(CheckpointName(2)) +
+                         " is damaged (its SHA-256 differs); going back to the "
+                         "one before");
+
+  // At the end of the run, and cut off.
+  Truncate(3);
+  ExpectSame(Resume(config), expected);
+  EXPECT_EQ(log_.size(), 2u);
+  Write(CheckpointName(3), {});
+  ExpectSame(Resume(config), expected);
+  EXPECT_EQ(log_.size(), 3u);
+}
+
+TEST_F(Runs, AllCheckpointsDamaged) {
+  const Config config = Tiny({});
+  StopAfter(config, 2);
+  FlipByte(2);
+  Truncate(1);
+  const auto before = Contents();
+  const Result<RunResult> result = Resume(config);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().ToString(),
+            "no checkpoint in " + Path("checkpoints") + " can be used: " +
+                Path(CheckpointName(1)) + " is damaged (its SHA-256 differs)");
+  EXPECT_EQ(log_.size(), 2u);
+  // Nor is it taken for an empty folder.
+  const Result<RunResult> anew = fedmrn::Run(config, Options(false));
+  ASSERT_FALSE(anew);
+  EXPECT_NE(anew.error().message.find("already holds a run"),
+            std::string::npos);
+  EXPECT_EQ(Contents(), before);
+}
+
+TEST_F(Runs, CheckpointOfAnotherModel) {
+  const Config config = Tiny({});
+  StopAfter(config, 1);
+  Result<Checkpoint> checkpoint = DecodeCheckpoint(Read(CheckpointName(1)));
+  ASSERT_TRUE(checkpoint);
+  checkpoint->model = *EncodeModel(1, 1, {{1, 2, 3}, {}});
+  Write(CheckpointName(1), EncodeCheckpoint(*checkpoint));
+  const Result<RunResult> result = Resume(config);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().ToString(),
+            out_.string() + "'s checkpoint is of another model");
+}
+
+TEST_F(Runs, NeverOverwritesAnotherRun) {
+  const Config config = Tiny({"rounds.count=1"});
+  ASSERT_TRUE(fedmrn::Run(config, Options(false)));
+  const auto before = Contents();
+  const Result<RunResult> again = fedmrn::Run(config, Options(false));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().ToString(),
+            out_.string() +
+                " already holds a run; --resume goes on with it, --out DIR "
+                "writes elsewhere");
+  EXPECT_EQ(Contents(), before);
+
+  // Its results are worth as much without the checkpoints.
+  fs::remove_all(Path("checkpoints"));
+  const auto results = Contents();
+  EXPECT_FALSE(fedmrn::Run(config, Options(false)));
+  const Result<RunResult> resumed = Resume(config);
+  ASSERT_FALSE(resumed);
+  EXPECT_EQ(resumed.error().ToString(),
+            out_.string() +
+                " holds results, but no checkpoint to go on from; --out DIR "
+                "writes elsewhere");
+  EXPECT_EQ(Contents(), results);
+}
+
+TEST_F(Runs, Files) {
+  const Config config = Tiny({"run.eval_every=2"});
+  RunOptions options = Options(true);  // of nothing: begins
+  std::vector<size_t> told;
+  options.on_round = [&](std::span<const RoundRow> rows) {
+    told.push_back(rows.size());
+    const Result<std::vector<RoundRow>> written =
+        rows.empty() ? std::vector<RoundRow>()
+                     : ParseRoundsCsv(AsText(Read("rounds.csv")));
+    ASSERT_TRUE(written);
+    EXPECT_EQ(written->size(), rows.size());
+  };
+  const Result<RunResult> result = fedmrn::Run(config, options);
+  ASSERT_TRUE(result) << result.error().ToString();
+  EXPECT_EQ(told, (std::vector<size_t>{0, 1, 2, 3}));
+
+  const Bytes csv = Read("rounds.csv");
+  EXPECT_EQ(AsText(csv), RoundsCsv(result->rows));
+  EXPECT_TRUE(AsText(csv).starts_with(
+      "round,accuracy,loss,uplink_bytes,downlink_bytes,uplink_bits_per_param,"
+      "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s\n1,,,"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
+  for (const RoundRow& row : result->rows) {
+    EXPECT_EQ(std::isnan(row.accuracy), row.round == 1);
+    EXPECT_EQ(row.clients, 3u);
+    EXPECT_EQ(row.uplink_bytes, 3u * (72 + 389920 / 8 + 4 * 1920 + 8));
+    EXPECT_EQ(row.downlink_bytes, 3u * (72 + 4 * (389920 + 1920) + 8));
+    EXPECT_DOUBLE_EQ(row.uplink_bits_per_param,
+                     8.0 * (72 + 389920 / 8 + 4 * 1920 + 8) / 389920);
+  }
+
+  const Json run = Json::parse(AsText(Read("run.json")));
+  EXPECT_EQ(run["model_sha256"], result->model_sha256);
+  EXPECT_EQ(run["finished"], true);
+  EXPECT_EQ(run["rounds_done"], 3);
+  EXPECT_EQ(run["fedmrn_version"], "1.2.3");
+  EXPECT_EQ(run["masked_params"], 389920);
+  EXPECT_EQ(run["dense_values"], 1920);
+  EXPECT_EQ(run["last"]["accuracy"], result->rows[2].accuracy);
+  EXPECT_EQ(run["config"]["data"]["train_examples"], 320);
+
+  const Bytes toml = Read("config.toml");
+  const Result<Config> read = ParseConfig(AsText(toml), "config.toml", {});
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ(ConfigToml(*read), ConfigToml(config));
+  EXPECT_GT(Read("model.pt").size(), 4u * 389920);
+  EXPECT_FALSE(fs::is_empty(Path("tb")));
+  for (const auto& [path, hash] : Contents()) {
+    EXPECT_FALSE(path.ends_with(".tmp")) << path;
+  }
+
+  // The hash is that of the model in the last checkpoint.
+  const auto last = LoadCheckpoint(Path("checkpoints"), [](const auto&) {});
+  ASSERT_TRUE(last && last->has_value());
+  const Result<FrameView> frame = ParseFrame((*last)->model);
+  ASSERT_TRUE(frame);
+  GlobalModel model{std::vector<float>(frame->params),
+                    std::vector<float>(frame->dense_count)};
+  DecodeUpdate(*frame, model.weights);
+  frame->CopyDense(model.dense);
+  EXPECT_EQ(ModelSha256(model), result->model_sha256);
+}
+
+TEST_F(Runs, StartsFromTheSameModelEverywhere) {
+  StopAfter(Tiny({}), 0);
+  const auto first = LoadCheckpoint(Path("checkpoints"), [](const auto&) {});
+  ASSERT_TRUE(first && first->has_value());
+  const Result<FrameView> frame = ParseFrame((*first)->model);
+  ASSERT_TRUE(frame);
+  GlobalModel model{std::vector<float>(frame->params),
+                    std::vector<float>(frame->dense_count)};
+  DecodeUpdate(*frame, model.weights);
+  frame->CopyDense(model.dense);
+  EXPECT_EQ(ModelSha256(model),
+            "07112a62c2db659584b0eac23a337fb19fd0504ad335d9b9b31813b14b68cf9d");
+}
+
+TEST(ModelHash, IsOfLittleEndianFloats) {
+  // printf '\0\0\200\77\0\0\0\300\0\0\0\77' | sha256sum: 1, -2, 0.5
+  const std::string expected =
+      "2ce4bdb6b34a50ac7092eb9fee94337a27498e9eb9bae44192f15b88831b2422";
+  EXPECT_EQ(ModelSha256({{1, -2}, {0.5}}), expected);
+  EXPECT_EQ(ModelSha256({{1, -2, 0.5}, {}}), expected);
+}
+
+TEST_F(Runs, TenThousandClients) {
+  const RunResult result =
+      Undisturbed(Tiny({"data.train_examples=10000", "partition.clients=10000",
+                        "rounds.count=2"}));
+  EXPECT_EQ(result.rows[0].clients, 3u);
+}
+
+TEST_F(Runs, EveryPartition) {
+  for (const char* kind : {"iid", "dirichlet", "labels"}) {
+    Undisturbed(Tiny({std::string("partition.kind=") + kind, "rounds.count=1",
+                      "partition.min_examples=2"}));
+  }
+}
+
+TEST_F(Runs, WhatCannotBeWritesNothing) {
+  const auto error = [&](std::vector<std::string> settings) {
+    const Result<RunResult> result =
+        fedmrn::Run(Tiny(std::move(settings)), Options(false));
+    return result ? "none" : result.error().ToString();
+  };
+  EXPECT_NE(
+      error({"data.name=svhn", "data.dir=/nonexistent"}).find("/nonexistent"),
+      std::string::npos);
+  EXPECT_NE(error({"partition.kind=labels", "partition.labels_per_client=11"})
+                .find("labels_per_client"),
+            std::string::npos);
+  EXPECT_NE(error({"partition.kind=natural"}), "none");
+  EXPECT_NE(error({"partition.clients=1000"}), "none");
+  EXPECT_TRUE(fs::is_empty(root_));
+}
+
+TEST_F(Runs, AFolderThatCannotBe) {
+  // A file where a folder must be.
+  ASSERT_TRUE(WriteFileAtomically(root_ / "new", {}));
+  const Result<RunResult> result = fedmrn::Run(Tiny({}), Options(false));
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find(out_.string()), std::string::npos)
+      << result.error().message;
+}
+
+TEST(DefaultFolder, TellsTheRunsApart) {
+  EXPECT_EQ(DefaultFolder(Tiny({"method.name=fedavg", "seed=3"})),
+            "runs/synthetic-iid-fedavg-seed3");
+}
+
+}  // namespace
+}  // namespace fedmrn

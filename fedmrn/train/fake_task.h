@@ -1,0 +1,92 @@
+// For tests: a task small enough to compute by hand. Example e wants parameter
+// i to be FakeTarget(e, i); its loss is half the squared distance, so a
+// gradient is the distance itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fedmrn/train/task.h"
+
+namespace fedmrn {
+
+inline constexpr size_t kFakeParams = 37, kFakeDense = 5, kFakeTrainable = 3;
+inline constexpr size_t kFakeTests = 200;
+
+// The trainable dense values are parameters 1000, 1001, ...
+inline float FakeTarget(uint32_t example, size_t i) {
+  return 0.01f * static_cast<float>((example * 7 + i * 3) % 11) - 0.05f;
+}
+
+// A call of Learner::Gradient: what the learner was given.
+struct FakeStep {
+  std::vector<uint32_t> examples;
+  PhiloxStream draws;
+  std::vector<float> masked, dense;
+};
+
+class FakeLearner : public Learner {
+ public:
+  explicit FakeLearner(std::vector<FakeStep>* steps = nullptr)
+      : steps_(steps) {}
+
+  double Gradient(std::span<const uint32_t> examples, const PhiloxStream& draws,
+                  std::span<const float> masked, std::span<float> dense,
+                  std::span<float> masked_gradient,
+                  std::span<float> dense_gradient) override {
+    if (steps_ != nullptr) {
+      steps_->push_back({{examples.begin(), examples.end()},
+                         draws,
+                         {masked.begin(), masked.end()},
+                         {dense.begin(), dense.end()}});
+    }
+    const auto gradient = [&](float value, size_t i) {
+      float sum = 0;
+      for (const uint32_t e : examples) sum += value - FakeTarget(e, i);
+      return sum / static_cast<float>(examples.size());
+    };
+    for (size_t i = 0; i < masked.size(); ++i) {
+      masked_gradient[i] = gradient(masked[i], i);
+    }
+    for (size_t i = 0; i < dense_gradient.size(); ++i) {
+      dense_gradient[i] = gradient(dense[i], 1000 + i);
+    }
+    for (size_t i = dense_gradient.size(); i < dense.size(); ++i) {
+      dense[i] += 1;  // a statistic: counts the steps
+    }
+    return 0;
+  }
+
+  Score Evaluate(uint64_t first, uint32_t count, std::span<const float> masked,
+                 std::span<const float> dense) override {
+    Score score;
+    for (uint64_t test = first; test < first + count; ++test) {
+      const float w = masked[test % masked.size()];
+      score.loss += 1.0 / 3 + w * dense[0];
+      score.correct += w >= 0 ? 1 : 0;
+      ++score.count;
+    }
+    return score;
+  }
+
+ private:
+  std::vector<FakeStep>* steps_;
+};
+
+// With `steps`, one worker only: learners write there without a lock.
+inline Task MakeFakeTask(std::vector<FakeStep>* steps = nullptr) {
+  Task task;
+  task.layout.tensors = {{"conv.weight", {3, 7}, true},
+                         {"bn.weight", {kFakeTrainable}, false},
+                         {"bn.count", {kFakeDense - kFakeTrainable}, false},
+                         {"fc.weight", {4, 4}, true}};
+  task.trainable_dense = kFakeTrainable;
+  task.test_examples = kFakeTests;
+  task.make_learner = [steps] { return std::make_unique<FakeLearner>(steps); };
+  return task;
+}
+
+}  // namespace fedmrn
