@@ -29,8 +29,8 @@ inline size_t TilesAtOnce(uint32_t in_channels, uint32_t out_channels) {
 }
 
 // Floats between one of the 36 matrices and the next.
-inline size_t MatrixStride(size_t tiles, size_t channels) {
-  return tiles * channels + kPadding;
+inline size_t MatrixStride(size_t rows, size_t columns) {
+  return rows * columns + kPadding;
 }
 
 // The 4x4 tiles of a batch, in order.
@@ -337,7 +337,7 @@ HWY_NOINLINE void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
   const D d;
   const size_t inner = backward ? out_channels : in_channels;
   const size_t outer = backward ? in_channels : out_channels;
-  const size_t stride = inner * outer;
+  const size_t stride = MatrixStride(inner, outer);
   HWY_ALIGN float g[9][kPanel];
   for (size_t panel = 0; panel < outer; panel += kPanel) {
     for (size_t k = 0; k < inner; ++k) {
@@ -373,7 +373,7 @@ HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
                                    float* scratch) {
   const Tiles tiles(in);
   const size_t at_once = TilesAtOnce(in.channels, out.channels);
-  const size_t weight_stride = size_t{in.channels} * out.channels;
+  const size_t weight_stride = MatrixStride(in.channels, out.channels);
   for (size_t first = 0; first < tiles.count(); first += at_once) {
     const size_t count = std::min(at_once, tiles.count() - first);
     const size_t in_stride = MatrixStride(count, in.channels);
@@ -398,7 +398,7 @@ HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
   const D d;
   const Tiles tiles(in);
   const size_t at_once = TilesAtOnce(in.channels, out.channels);
-  const size_t weight_stride = size_t{in.channels} * out.channels;
+  const size_t weight_stride = MatrixStride(in.channels, out.channels);
   std::memset(transformed, 0, kElements * weight_stride * sizeof(float));
   for (size_t first = 0; first < tiles.count(); first += at_once) {
     const size_t count = std::min(at_once, tiles.count() - first);
@@ -499,7 +499,7 @@ void CheckPair(const Activation& in, const Activation& out) {
 }  // namespace
 
 size_t WinogradWeightFloats(uint32_t in_channels, uint32_t out_channels) {
-  return kElements * in_channels * out_channels;
+  return kElements * MatrixStride(in_channels, out_channels);
 }
 
 size_t WinogradScratchFloats(uint32_t in_channels, uint32_t out_channels) {
