@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<const char*, 2> kMethods = {"fedavg", "fedmrn"};
 
 struct DemoArguments {
-  uint32_t rounds = 7;
+  uint32_t rounds = 10;
   uint32_t epochs = 3;
   uint64_t seed = 1;
   std::string data = "fmnist";
@@ -131,7 +131,7 @@ int Demo(const DemoArguments& arguments) {
 
 void AddDemo(CLI::App& app, int& exit_code) {
   CLI::App* demo = app.add_subcommand(
-      "demo", "FedAvg and FedMRN side by side, in about 3 minutes");
+      "demo", "FedAvg and FedMRN side by side, in a few minutes");
   auto arguments = std::make_shared<DemoArguments>();
   demo->add_option("--rounds", arguments->rounds, "Rounds of each method")
       ->option_text(fmt::format("N={}", arguments->rounds));
