@@ -211,8 +211,10 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
         injected.where * static_cast<double>(answer.frame.size()))] ^= 0x40;
   }
   if (injected.fault == Fault::kDelay) {
-    std::this_thread::sleep_for(
-        std::chrono::duration<double>(config_.faults.delay_s));
+    start = Clock::now();
+    while (!progress_.stop && SecondsSince(start) < config_.faults.delay_s) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
   return answer;
 }

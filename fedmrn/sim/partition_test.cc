@@ -98,7 +98,7 @@ TEST(PartitionTest, Iid) {
   const Partition partition =
       MustMake({.settings = {.kind = "iid"}, .examples = 73257});
   const std::vector<size_t> sizes = Sizes(partition);
-  // SVHN of methods.md: 57 clients with 733, then 43 with 732.
+  // SVHN as the authors split it: 57 clients with 733, then 43 with 732.
   for (size_t k = 0; k < 100; ++k) EXPECT_EQ(sizes[k], k < 57 ? 733u : 732u);
   const auto labels = Labels(73257, 10);
   EXPECT_EQ(LabelSet(partition.of(0), labels).size(), 10u);

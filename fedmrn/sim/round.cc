@@ -25,25 +25,6 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-RoundSpec SpecOf(const RoundContext& context, uint32_t round,
-                 const GlobalModel& model) {
-  const Config& config = context.config;
-  RoundSpec spec;
-  spec.round = round;
-  spec.fingerprint = context.fingerprint;
-  spec.params = model.weights.size();
-  spec.dense_count = static_cast<uint32_t>(model.dense.size());
-  spec.codec = FindMethod(config.method.name)->codec;
-  if (FindCodec(spec.codec)->uses_noise) {
-    spec.noise = NoiseOf(config);
-    spec.magnitude = static_cast<float>(config.method.magnitude);
-  }
-  if (config.rounds.weight == "batches") {
-    spec.examples_per_weight = config.train.batch;
-  }
-  return spec;
-}
-
 }  // namespace
 
 Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
@@ -85,8 +66,8 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
     // Lines 8-9 and Eq. 5: decode the frames and add them up.
     context.progress.phase = Phase::kAggregating;
     const Stopwatch aggregation;
-    Result<Aggregator> aggregator =
-        Aggregator::Create(SpecOf(context, round, model));
+    Result<Aggregator> aggregator = Aggregator::Create(
+        RoundSpecOf(config, context.fingerprint, round, model));
     if (!aggregator) return aggregator.error();
     std::vector<ByteView> arrived;
     std::vector<uint32_t> senders;
@@ -103,10 +84,17 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
         continue;
       }
       row.uplink_bytes += answers[i].frame.size();
+      ++frames;
+      // A frame may speak for nobody but its sender.
+      const Result<FrameView> frame = ParseFrame(answers[i].frame);
+      if (frame && frame->client != clients[i]) {
+        failed(clients[i],
+               "its frame is of client " + std::to_string(frame->client));
+        continue;
+      }
       arrived.push_back(answers[i].frame);
       senders.push_back(clients[i]);
     }
-    frames += arrived.size();
     const std::vector<Status> verdicts = aggregator->AddAll(arrived, threads);
     for (size_t i = 0; i < verdicts.size(); ++i) {
       if (!verdicts[i]) failed(senders[i], verdicts[i].error().ToString());
@@ -139,6 +127,24 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
   }
   row.wall_s = wall.seconds();
   return row;
+}
+
+RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
+                      uint32_t round, const GlobalModel& model) {
+  RoundSpec spec;
+  spec.round = round;
+  spec.fingerprint = fingerprint;
+  spec.params = model.weights.size();
+  spec.dense_count = static_cast<uint32_t>(model.dense.size());
+  spec.codec = FindMethod(config.method.name)->codec;
+  if (FindCodec(spec.codec)->uses_noise) {
+    spec.noise = NoiseOf(config);
+    spec.magnitude = static_cast<float>(config.method.magnitude);
+  }
+  if (config.rounds.weight == "batches") {
+    spec.examples_per_weight = config.train.batch;
+  }
+  return spec;
 }
 
 std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/bytes.h"
 #include "fedmrn/core/layout.h"
 #include "fedmrn/core/result.h"
@@ -38,6 +39,10 @@ struct RoundContext {
 // several samples fewer than rounds.min_clients answered, or when stopped.
 Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
                           GlobalModel& model);
+
+// What the frames of a round must look like.
+RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
+                      uint32_t round, const GlobalModel& model);
 
 // K of N clients without replacement, in rising order: a pure function of the
 // seed, the round and the attempt.

@@ -313,8 +313,10 @@ TEST_F(RunRoundTest, BadAnswersAreCountedAndLeftOut) {
       {"too heavy", with([](FrameHeader& h) { h.examples = 1 << 30; }),
        "exceed"},
       {"a neighbour's frame",
-       [this](const auto& order, uint32_t) { return Update(order.clients[0]); },
-       "has been added already"},
+       [this](const auto& order, uint32_t) { return Update(order.clients[4]); },
+       "its frame is of client"},
+      {"a stranger's frame", with([](FrameHeader& h) { h.client = 1000; }),
+       "its frame is of client 1000"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);

@@ -191,13 +191,24 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   Result<std::optional<State>> opened = folder.Open(*task);
   if (!opened) return opened.error();
   State state;
-  if (opened->has_value()) {
+  const bool resumed = opened->has_value();
+  if (resumed) {
     state = std::move(**opened);
   } else {
     state.started = SecondsSince1970();
     state.model.weights.resize(task->layout.masked_params());
     state.model.dense.resize(task->layout.dense_values());
     task->initialize(config.seed, state.model.weights, state.model.dense);
+  }
+  // Before any training, not after the first round's.
+  const Result<Aggregator> possible =
+      Aggregator::Create(RoundSpecOf(config, fingerprint, 1, state.model));
+  if (!possible) {
+    return Error{ErrorCode::kBadValue,
+                 "no update could be added, is method.magnitude too large? " +
+                     possible.error().ToString()};
+  }
+  if (!resumed) {
     const Status begun = folder.Begin(state);
     if (!begun) return begun.error();
   }

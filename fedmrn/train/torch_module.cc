@@ -2,19 +2,49 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
+#include <system_error>
+
 namespace fedmrn {
+namespace {
+
+struct Opened {
+  void* library = nullptr;
+  std::string problem;
+};
+
+// Beside the program or, once installed, in ../lib; then wherever the system
+// looks.
+Opened Open() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path folder = program.parent_path();
+  Opened opened;
+  for (const fs::path& place :
+       {folder / FEDMRN_TORCH_MODULE,
+        folder / FEDMRN_TORCH_INSTALLED / FEDMRN_TORCH_MODULE,
+        fs::path(FEDMRN_TORCH_MODULE)}) {
+    if (place.has_parent_path() && !fs::exists(place, error)) continue;
+    opened.library = dlopen(place.c_str(), RTLD_NOW);
+    if (opened.library != nullptr) return opened;
+    const char* const why = dlerror();
+    opened.problem = why != nullptr ? why : place.string();
+  }
+  return opened;
+}
+
+}  // namespace
 
 Result<const TorchModule*> LoadTorchModule() {
-  // Found beside the program or, once installed, in ../lib: see its RUNPATH.
-  static void* const library = dlopen(FEDMRN_TORCH_MODULE, RTLD_NOW);
-  const auto bad = [](const char* why) {
-    return Error{ErrorCode::kUnavailable,
-                 std::string("cannot open LibTorch: ") + (why ? why : "")};
+  static const Opened opened = Open();
+  const auto bad = [](const std::string& why) {
+    return Error{ErrorCode::kUnavailable, "cannot open LibTorch: " + why};
   };
-  if (library == nullptr) return bad(dlerror());
+  if (opened.library == nullptr) return bad(opened.problem);
   const auto door = reinterpret_cast<const TorchModule* (*)()>(
-      dlsym(library, "fedmrn_torch_module"));
-  if (door == nullptr) return bad(dlerror());
+      dlsym(opened.library, "fedmrn_torch_module"));
+  if (door == nullptr) return bad("fedmrn_torch_module is missing in it");
   return door();
 }
 
