@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -22,6 +18,10 @@
 #include <toml++/toml.h>
 
 #include "fedmrn/core/noise.h"
+#include "fedmrn/sim/files.h"
+#include "fedmrn/train/cnn.h"
+#include "fedmrn/train/dataset.h"
+#include "fedmrn/train/method.h"
 
 namespace fedmrn {
 namespace {
@@ -48,6 +48,10 @@ constexpr Range kFromOne = {.low = 1};
 constexpr Range kPositive = {.above_low = true};
 constexpr Range kShare = {.high = 1};
 
+// Choices that are the rows of another table: see ChoicesOf.
+constexpr std::string_view kDataSets = "(data sets)", kModels = "(models)",
+                           kMethods = "(methods)";
+
 struct Row {
   std::string_view name;
   Field (*field)(Config&);
@@ -61,7 +65,7 @@ struct Row {
 
 constexpr auto kRows = std::to_array<Row>({
     {KEY(seed), "all randomness of the run follows from it"},
-    {KEY(data.name), "the data set", "fmnist|svhn|cifar10|cifar100|synthetic"},
+    {KEY(data.name), "the data set", kDataSets},
     {KEY(data.dir), "folder of its files; empty: the usual places", "", kAny,
      false},
     {KEY(data.train_examples), "use only the first ones; 0: all"},
@@ -76,8 +80,8 @@ constexpr auto kRows = std::to_array<Row>({
     {KEY(partition.alpha), "dirichlet: the smaller, the more uneven", "",
      kPositive},
     {KEY(partition.min_examples), "dirichlet: the least of each client"},
-    {KEY(model.name), "the network", "cnn4|cnn8"},
-    {KEY(method.name), "what clients upload", "fedavg|fedmrn|fedmrns"},
+    {KEY(model.name), "the network", kModels},
+    {KEY(method.name), "what clients upload", kMethods},
     {KEY(method.noise), "distribution of the noise",
      "uniform|gaussian|bernoulli"},
     {KEY(method.magnitude), "of the noise; default: the method's", "",
@@ -113,14 +117,23 @@ constexpr auto kRows = std::to_array<Row>({
 
 #undef KEY
 
-// The published settings.
-struct MethodDefaults {
-  std::string_view name;
-  double lr;
-  double magnitude;  // 0: masks nothing
-};
-constexpr MethodDefaults kMethods[] = {
-    {"fedavg", 0.03, 0}, {"fedmrn", 0.1, 0.01}, {"fedmrns", 0.1, 0.005}};
+// "iid|dirichlet|labels|natural", or empty.
+std::string_view ChoicesOf(const Row& row) {
+  const auto names = [](const auto& table) {
+    std::string text;
+    for (const auto& entry : table) {
+      text += (text.empty() ? "" : "|") + std::string(entry.name);
+    }
+    return text;
+  };
+  static const std::string data_sets = names(ImageSets()),
+                           models = names(CnnSpecs()),
+                           methods = names(Methods());
+  if (row.choices == kDataSets) return data_sets;
+  if (row.choices == kModels) return models;
+  if (row.choices == kMethods) return methods;
+  return row.choices;
+}
 
 size_t RowOf(std::string_view name) {
   return std::ranges::find(kRows, name, &Row::name) - kRows.begin();
@@ -248,7 +261,7 @@ std::string RangeText(const Range& range, bool integer) {
 
 // What a value of this row must be: "an integer of at least 1".
 std::string Expected(const Row& row, const Field& field, const Range& range) {
-  if (!row.choices.empty()) return Join(Split(row.choices), " or ");
+  if (!row.choices.empty()) return Join(Split(ChoicesOf(row)), " or ");
   if (std::holds_alternative<bool*>(field)) return "true or false";
   if (std::holds_alternative<std::string*>(field)) return "text in quotes";
   const bool integer = IsInteger(field);
@@ -443,7 +456,7 @@ class Parser {
     std::string hint;
     if (auto* text = std::get_if<std::string*>(&field)) {
       if (const auto* value = node.as_string()) {
-        const auto choices = Split(row.choices);
+        const auto choices = Split(ChoicesOf(row));
         if (choices.empty() ||
             std::ranges::find(choices, value->get()) != choices.end()) {
           **text = value->get();
@@ -512,11 +525,10 @@ class Parser {
   }
 
   void FillDefaults() {
-    const auto* method =
-        std::ranges::find(kMethods, config_.method.name, &MethodDefaults::name);
-    if (!Given("train.lr")) config_.train.lr = method->lr;
+    const Method& method = *FindMethod(config_.method.name);
+    if (!Given("train.lr")) config_.train.lr = method.lr;
     if (!Given("method.magnitude")) {
-      config_.method.magnitude = method->magnitude;
+      config_.method.magnitude = method.magnitude;
     }
   }
 
@@ -544,7 +556,7 @@ class Parser {
                  text(rounds.clients_per_round));
     }
     if (Sound({"method.magnitude", "method.name"}) &&
-        config_.method.name != "fedavg" &&
+        FindMethod(config_.method.name)->magnitude > 0 &&
         config_.method.magnitude < kMinMagnitude) {
       Refuse({"method.magnitude"},
              "must be a number above 0 (2^-64 or more) and at most 16 for " +
@@ -580,7 +592,7 @@ std::span<const ConfigKey> ConfigKeys() {
     std::vector<ConfigKey> out;
     for (const Row& row : kRows) {
       out.push_back({row.name, TypeName(row.field(config)), row.help,
-                     row.choices, row.changes_results});
+                     ChoicesOf(row), row.changes_results});
     }
     return out;
   }();
@@ -597,20 +609,9 @@ Result<Config> ParseConfig(std::string_view text, std::string_view file,
 
 Result<Config> LoadConfig(const std::string& path,
                           std::span<const std::string> settings) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(path.c_str(), "rb"), std::fclose);
-  std::string text;
-  if (file) {
-    char block[4096];
-    while (const size_t got = std::fread(block, 1, sizeof block, file.get())) {
-      text.append(block, got);
-    }
-  }
-  if (!file || std::ferror(file.get()) != 0) {
-    return Error{ErrorCode::kUnavailable,
-                 path + ": cannot read it: " + std::strerror(errno)};
-  }
-  return ParseConfig(text, path, settings);
+  const Result<Bytes> text = ReadFile(path);
+  if (!text) return text.error();
+  return ParseConfig(AsText(*text), path, settings);
 }
 
 std::vector<std::pair<std::string, std::string>> ConfigValues(

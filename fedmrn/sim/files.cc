@@ -70,7 +70,7 @@ Status SyncFolderOf(const std::string& path) {
 
 Result<Bytes> ReadFile(const std::string& path) {
   const Descriptor file(path, O_RDONLY);
-  if (file.get() < 0) return Failed(path, "open");
+  if (file.get() < 0) return Failed(path, "read");
   struct stat info;
   if (fstat(file.get(), &info) != 0) return Failed(path, "read");
   // The size is a hint: files of /proc have none, others may be growing.

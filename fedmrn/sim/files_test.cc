@@ -63,7 +63,7 @@ TEST_F(Files, ErrorsNameThePathAndTheReason) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(missing.error().ToString(),
-            Path("missing") + ": cannot open it: No such file or directory");
+            Path("missing") + ": cannot read it: No such file or directory");
 
   EXPECT_EQ(ReadFile(folder_).error().ToString(),
             folder_.string() + ": cannot read it: Is a directory");
