@@ -391,7 +391,7 @@ const Damage kDamages[] = {
     // IDX.
     {"cut gz", 0, Cut(kImagesGz, 0.6), kImagesGz, "is cut off"},
     {"cut gz trailer", 0,
-     Edit(kImagesGz, [](Bytes& b) { b.resize(b.size() - 6); }), kImagesGz,
+     Edit(kImagesGz, [](Bytes& b) { b.erase(b.end() - 6, b.end()); }), kImagesGz,
      "damaged"},
     {"empty", 0, Replace(kImagesGz, {}), kImagesGz, "is cut off"},
     {"not a gz", 0, Replace(kImagesGz, kText), kImagesGz, "not an IDX file"},
