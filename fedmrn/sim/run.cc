@@ -1,6 +1,5 @@
 #include "fedmrn/sim/run.h"
 
-#include <bit>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -139,9 +138,9 @@ class RunFolder {
     }
     RunInfo info;
     info.version = options_.version;
-    info.simd_target = hwy::TargetName(static_cast<int64_t>(
-        uint64_t{1} << std::countr_zero(
-            static_cast<uint64_t>(hwy::SupportedTargets()))));
+    // The best is the lowest bit.
+    info.simd_target =
+        hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
     info.started = state.started;
     if (finished) info.ended = SecondsSince1970();
     info.masked_params = state.model.weights.size();

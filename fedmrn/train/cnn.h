@@ -52,7 +52,6 @@ class Cnn {
 
   const ModelLayout& layout() const { return layout_; }
   uint64_t trainable_dense() const { return trainable_dense_; }
-  uint32_t classes() const { return classes_; }
   // Multiply-adds of one example's forward pass, and of the backward pass.
   uint64_t ForwardMacs() const;
   uint64_t BackwardMacs() const;
