@@ -18,7 +18,8 @@ import unittest
 
 PROGRAM = os.environ["FEDMRN_PROGRAM"]
 FMNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
-HEADER = ("round,accuracy,loss,uplink_bytes,downlink_bytes,"
+HEADER = ("round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,"
+          "downlink_bytes,"
           "uplink_bits_per_param,clients,dropped,train_s,encode_s,"
           "aggregate_s,eval_s,wall_s")
 TINY = {"data.name": "synthetic", "data.train_examples": 320,

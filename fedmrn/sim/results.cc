@@ -31,6 +31,8 @@ const Column kColumns[] = {
     {"accuracy", &RoundRow::accuracy, Column::kMayBeEmpty},
     {"loss", &RoundRow::loss, Column::kMayBeEmpty},
     {"uplink_bytes", &RoundRow::uplink_bytes},
+    {"payload_bytes", &RoundRow::payload_bytes},
+    {"dense_bytes", &RoundRow::dense_bytes},
     {"downlink_bytes", &RoundRow::downlink_bytes},
     {"uplink_bits_per_param", &RoundRow::uplink_bits_per_param},
     {"clients", &RoundRow::clients},
@@ -159,6 +161,8 @@ Json Totals(std::span<const RoundRow> rows) {
   RoundRow sum;
   for (const RoundRow& row : rows) {
     sum.uplink_bytes += row.uplink_bytes;
+    sum.payload_bytes += row.payload_bytes;
+    sum.dense_bytes += row.dense_bytes;
     sum.downlink_bytes += row.downlink_bytes;
     sum.clients += row.clients;
     sum.dropped += row.dropped;
@@ -169,6 +173,8 @@ Json Totals(std::span<const RoundRow> rows) {
     sum.wall_s += row.wall_s;
   }
   return {{"uplink_bytes", sum.uplink_bytes},
+          {"payload_bytes", sum.payload_bytes},
+          {"dense_bytes", sum.dense_bytes},
           {"downlink_bytes", sum.downlink_bytes},
           {"clients", sum.clients},
           {"dropped", sum.dropped},

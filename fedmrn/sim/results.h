@@ -21,7 +21,9 @@ struct RoundRow {
   uint32_t round = 0;
   double accuracy = std::nan("");  // 0 to 1; NaN: not evaluated this round
   double loss = std::nan("");      // same
-  uint64_t uplink_bytes = 0;
+  uint64_t uplink_bytes = 0;       // sum of the frames' lengths, of which
+  uint64_t payload_bytes = 0;      // compressed parameters
+  uint64_t dense_bytes = 0;        // what is not compressed; the rest: headers
   uint64_t downlink_bytes = 0;
   double uplink_bits_per_param = 0;
   uint32_t clients = 0;  // whose updates arrived

@@ -12,7 +12,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kHeader[] =
-    "round,accuracy,loss,uplink_bytes,downlink_bytes,uplink_bits_per_param,"
+    "round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,downlink_bytes,"
+    "uplink_bits_per_param,"
     "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s\n";
 
 std::vector<RoundRow> Rows() {
@@ -20,6 +21,8 @@ std::vector<RoundRow> Rows() {
   for (uint32_t i = 0; i < rows.size(); ++i) {
     rows[i] = {.round = i + 1,
                .uplink_bytes = 1'000'000'000'000u + i,
+               .payload_bytes = 700 + i,
+               .dense_bytes = 200,
                .downlink_bytes = 2,
                .uplink_bits_per_param = 1.0768,
                .clients = 9,
@@ -40,12 +43,14 @@ std::vector<RoundRow> Rows() {
 TEST(RoundsCsv, Format) {
   const std::vector<RoundRow> rows = Rows();
   EXPECT_EQ(RoundsCsv({}), kHeader);
-  EXPECT_EQ(RoundsCsv(std::span(rows).first(2)),
-            kHeader + std::string("1,,,1000000000000,2,1.0768,9,1,"
-                                  "1.250,0.000,0.125,2.000,3.500\n"
-                                  "2,0.1,2.302585092994046,1000000000001,2,"
-                                  "1.0768,9,1,"
-                                  "1.250,0.000,0.125,2.000,3.500\n"));
+  EXPECT_EQ(
+      RoundsCsv(std::span(rows).first(2)),
+      kHeader + std::string("1,,,1000000000000,700,200,2,1.0768,"
+                            "9,1,"
+                            "1.250,0.000,0.125,2.000,3.500\n"
+                            "2,0.1,2.302585092994046,1000000000001,701,200,2,"
+                            "1.0768,9,1,"
+                            "1.250,0.000,0.125,2.000,3.500\n"));
 }
 
 TEST(RoundsCsv, ReadsBack) {
@@ -91,20 +96,20 @@ TEST(RoundsCsv, ErrorsNameTheLine) {
     return read ? "none" : read.error().ToString();
   };
   const std::string header = kHeader;
-  const std::string good = "1,,,1,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n";
+  const std::string good = "1,,,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n";
   EXPECT_EQ(message(header + good), "none");
   EXPECT_EQ(message("round,accuracy\n" + good),
             "line 1: should be " + header.substr(0, header.size() - 1));
   EXPECT_EQ(message(header + good + "2,,,1\n"),
-            "line 3: has fewer than 13 fields");
-  EXPECT_EQ(message(header + "\n"), "line 2: has fewer than 13 fields");
-  EXPECT_EQ(message(header + "1,,,1,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1,7\n"),
-            "line 2: has more than 13 fields");
-  EXPECT_EQ(message(header + "1,,x,1,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
+            "line 3: has fewer than 15 fields");
+  EXPECT_EQ(message(header + "\n"), "line 2: has fewer than 15 fields");
+  EXPECT_EQ(message(header + "1,,,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1,7\n"),
+            "line 2: has more than 15 fields");
+  EXPECT_EQ(message(header + "1,,x,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
             "line 2: loss is 'x', not a number of its kind");
-  EXPECT_EQ(message(header + "1,,,-1,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
+  EXPECT_EQ(message(header + "1,,,-1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
             "line 2: uplink_bytes is '-1', not a number of its kind");
-  EXPECT_EQ(message(header + ",,,1,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
+  EXPECT_EQ(message(header + ",,,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
             "line 2: round is '', not a number of its kind");
   EXPECT_EQ(message(header + good + good), "line 3: round 1 after round 1");
 }
@@ -131,6 +136,8 @@ TEST(RunJson, TellsTheRun) {
   EXPECT_EQ(run["last"],
             Json({{"round", 3}, {"accuracy", 0.8861}, {"loss", 1.0 / 3}}));
   EXPECT_EQ(run["totals"], Json({{"uplink_bytes", 4'000'000'000'006},
+                                 {"payload_bytes", 2'806},
+                                 {"dense_bytes", 800},
                                  {"downlink_bytes", 8},
                                  {"clients", 36},
                                  {"dropped", 4},

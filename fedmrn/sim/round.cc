@@ -87,6 +87,10 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
       ++frames;
       // A frame may speak for nobody but its sender.
       const Result<FrameView> frame = ParseFrame(answers[i].frame);
+      if (frame) {
+        row.payload_bytes += frame->payload.size();
+        row.dense_bytes += frame->dense.size();
+      }
       if (frame && frame->client != clients[i]) {
         failed(clients[i],
                "its frame is of client " + std::to_string(frame->client));

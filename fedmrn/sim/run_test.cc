@@ -349,13 +349,16 @@ TEST_F(Runs, Files) {
   const Bytes csv = Read("rounds.csv");
   EXPECT_EQ(AsText(csv), RoundsCsv(result->rows));
   EXPECT_TRUE(AsText(csv).starts_with(
-      "round,accuracy,loss,uplink_bytes,downlink_bytes,uplink_bits_per_param,"
+      "round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,"
+      "downlink_bytes,uplink_bits_per_param,"
       "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s\n1,,,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
   for (const RoundRow& row : result->rows) {
     EXPECT_EQ(std::isnan(row.accuracy), row.round == 1);
     EXPECT_EQ(row.clients, 3u);
     EXPECT_EQ(row.uplink_bytes, 3u * (72 + 389920 / 8 + 4 * 1920 + 8));
+    EXPECT_EQ(row.payload_bytes, 3u * 389920 / 8);
+    EXPECT_EQ(row.dense_bytes, 3u * 4 * 1920);
     EXPECT_EQ(row.downlink_bytes, 3u * (72 + 4 * (389920 + 1920) + 8));
     EXPECT_DOUBLE_EQ(row.uplink_bits_per_param,
                      8.0 * (72 + 389920 / 8 + 4 * 1920 + 8) / 389920);
