@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).resolve().parent / "frames"
 REFUSED = Path(__file__).resolve().parent / "refused"
 
 CODECS = {1: "float32", 2: "float16", 3: "mrn-binary", 4: "mrn-signed", 5: "signsgd",
-          6: "topk", 7: "terngrad", 8: "drive", 9: "eden"}
+          6: "topk", 7: "terngrad", 8: "drive", 9: "eden", 10: "mask"}
 UNIFORM, GAUSSIAN, BERNOULLI = 1, 2, 3
 NOISE, ROTATION = 0, 1  # purposes of a random stream
 
@@ -108,7 +108,7 @@ def split_payload(h, payload):
         width = 4 if h.codec == 1 else 2
         check(len(payload) == h.params * width, "wrong payload length")
         return read_floats(payload, width)
-    if h.codec in (3, 4):
+    if h.codec in (3, 4, 10):
         return read_bits(payload, h.params)
     if h.codec == 6:
         return split_topk(h, payload)
@@ -182,6 +182,8 @@ def decode_update(frame):
     h, parts = frame.header, frame.parts
     if h.codec in (1, 2):
         return parts
+    if h.codec == 10:
+        return parts.astype(np.float32)
     if h.codec in (3, 4):
         values = noise(h)
         return np.where(parts == 1, values, np.float32(0) if h.codec == 3 else -values)
@@ -305,7 +307,7 @@ def check_frame(path):
 
 
 FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
-    ("mrn-binary-uniform", 5, "0a", "unknown codec"),
+    ("mrn-binary-uniform", 5, "0b", "unknown codec"),
     ("mrn-binary-uniform", 6, "04", "reserved flags"),
     ("mrn-binary-uniform", 7, "00", "unknown noise_kind"),
     ("mrn-binary-uniform", 7, "04", "unknown noise_kind"),
@@ -340,7 +342,8 @@ FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
     ("topk", 160, "ff" * 9, "Rice code cut short"),
     ("topk", 160, "ff" * 8 + "00", "beyond the vector"),
     ("topk", 160, "00" * 9, "bytes after the Rice code"),
-    ("topk", 168, "86", "padding bits")]
+    ("topk", 168, "86", "padding bits"),
+    ("mask", 84, "ff", "padding bits")]
 
 
 def check_forgeries():

@@ -136,16 +136,19 @@ Result<Figures> Measure(const TrainOptions& options) {
       Client& client = clients[thread];
       client.local.dense = client.dense;
       const TrainSettings train{1, kBatch, static_cast<float>(method.lr), 0, 0};
-      const MaskSettings mask{NoiseKind::kUniform,
-                              static_cast<float>(method.magnitude), true, true};
+      MethodSettings settings;
+      settings.mask.magnitude = static_cast<float>(method.magnitude);
+      std::vector<float> state;
       method.train({*task,
                     *client.learner,
                     train,
-                    mask,
+                    settings,
                     std::span(examples).first(steps * kBatch),
                     client.weights,
+                    3,
                     1,
                     2,
+                    state,
                     {}},
                    client.local);
     };

@@ -16,7 +16,7 @@ import unittest
 PROGRAM = os.environ["FEDMRN_PROGRAM"]
 TESTDATA = pathlib.Path(os.environ["FEDMRN_TESTDATA"])
 CODECS = ("float32 float16 mrn-binary mrn-signed signsgd topk terngrad drive "
-          "eden").split()
+          "eden mask").split()
 
 
 def run(*args, stdin=b""):

@@ -158,6 +158,7 @@ void LookIntoPayload(const FrameView& frame, Report& report) {
     case CodecId::kMrnSigned:
     case CodecId::kSignSgd:
     case CodecId::kDrive:
+    case CodecId::kMask:
       // One bit a parameter at the payload's end, padded with zeros.
       report.ones = CountOnes(frame.payload.last(BytesForBits(frame.params)));
       break;

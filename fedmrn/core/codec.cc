@@ -10,9 +10,9 @@ namespace fedmrn {
 
 std::span<const Codec> Codecs() {
   static const Codec kTable[] = {
-      kFloat32Codec,   kFloat16Codec, kMrnBinaryCodec,
-      kMrnSignedCodec, kSignSgdCodec, kTopKCodec,
-      kTernGradCodec,  kDriveCodec,   kEdenCodec,
+      kFloat32Codec, kFloat16Codec, kMrnBinaryCodec, kMrnSignedCodec,
+      kSignSgdCodec, kTopKCodec,    kTernGradCodec,  kDriveCodec,
+      kEdenCodec,    kMaskCodec,
   };
   return kTable;
 }
@@ -37,6 +37,18 @@ Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
                       "the payload has " +
                           std::to_string(frame.payload.size()) +
                           " bytes instead of " + std::to_string(expected));
+}
+
+Status CheckPackedBits(const FrameView& frame) {
+  if (Status status = CheckPayloadBytes(frame, BytesForBits(frame.params));
+      !status) {
+    return status;
+  }
+  if (!PaddingIsZero(frame.payload, frame.params)) {
+    return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
+                        "bits behind the last parameter are set");
+  }
+  return Ok();
 }
 
 Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count) {

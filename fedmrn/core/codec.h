@@ -26,6 +26,7 @@ enum class CodecId : uint8_t {
   kTernGrad = 7,
   kDrive = 8,
   kEden = 9,
+  kMask = 10,
 };
 
 // What encoding needs to know and decoding does not.
@@ -35,12 +36,13 @@ struct EncodeOptions {
   // Lengths of the tensors, for codecs with a scale per tensor (signsgd,
   // terngrad, drive, eden); they sum to the update's. Empty: one whole vector.
   std::span<const uint32_t> segments = {};
-  bool stochastic = true;  // mrn: SM; false: DM
+  bool stochastic = true;  // mrn: SM; false: DM. mask: draws; false: u > 1/2
   float scale = 0;         // signsgd: the fixed scale a; 0: max|u| per segment
-  double keep = 0.03;      // topk: share of the parameters that is sent
-  float clip = 2.5f;       // terngrad: in standard deviations; 0: no clipping
-  bool unbiased = false;   // drive: |r|_2^2 / |r|_1 instead of |r|_1 / d
-  int bits = 1;            // eden: 1 to 4
+  std::span<const float> scales = {};  // signsgd: one per segment, if not empty
+  double keep = 0.03;     // topk: share of the parameters that is sent
+  float clip = 2.5f;      // terngrad: in standard deviations; 0: no clipping
+  bool unbiased = false;  // drive: |r|_2^2 / |r|_1 instead of |r|_1 / d
+  int bits = 1;           // eden: 1 to 4
 };
 
 struct Codec {

@@ -21,18 +21,6 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
   return Ok();
 }
 
-Status Validate(const FrameView& frame) {
-  if (Status status = CheckPayloadBytes(frame, BytesForBits(frame.params));
-      !status) {
-    return status;
-  }
-  if (!PaddingIsZero(frame.payload, frame.params)) {
-    return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
-                        "bits behind the last parameter are set");
-  }
-  return Ok();
-}
-
 template <MaskKind kKind>
 void Decode(const FrameView& frame, std::span<float> out) {
   NoiseValues(frame.noise, 0, out);
@@ -53,7 +41,7 @@ const Codec kMrnBinaryCodec = {
     .uses_seed = true,
     .uses_param = false,
     .encode = Encode<MaskKind::kBinary>,
-    .validate = Validate,
+    .validate = CheckPackedBits,
     .decode = Decode<MaskKind::kBinary>};
 const Codec kMrnSignedCodec = {
     .id = CodecId::kMrnSigned,
@@ -63,7 +51,7 @@ const Codec kMrnSignedCodec = {
     .uses_seed = true,
     .uses_param = false,
     .encode = Encode<MaskKind::kSigned>,
-    .validate = Validate,
+    .validate = CheckPackedBits,
     .decode = Decode<MaskKind::kSigned>};
 
 }  // namespace fedmrn

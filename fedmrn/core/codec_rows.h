@@ -13,6 +13,7 @@ namespace fedmrn {
 
 extern const Codec kFloat32Codec, kFloat16Codec;      // codec_float.cc
 extern const Codec kMrnBinaryCodec, kMrnSignedCodec;  // codec_mrn.cc
+extern const Codec kMaskCodec;                        // codec_mask.cc
 extern const Codec kSignSgdCodec;                     // codec_signsgd.cc
 extern const Codec kTopKCodec;                        // codec_topk.cc
 extern const Codec kTernGradCodec;                    // codec_terngrad.cc
@@ -25,6 +26,9 @@ inline Error PayloadError(ErrorCode code, size_t offset, std::string message) {
 
 // Whether a payload of `expected` bytes is there.
 Status CheckPayloadBytes(const FrameView& frame, uint64_t expected);
+
+// Whether the payload is one bit a parameter, the last byte padded with zeros.
+Status CheckPackedBits(const FrameView& frame);
 
 // Whether `count` float32 values at payload byte `offset` are all finite.
 Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count);

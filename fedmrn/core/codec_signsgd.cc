@@ -1,7 +1,8 @@
 // signsgd: stochastic signs times a scale per segment,
 //   u_hat = a*s,  P(s = +1) = clip(1/2 + u/(2a), 0, 1),
-// with a fixed a (options.scale) or a = max|u| of the segment. With a fixed a
-// it is exactly signed stochastic masking with Bernoulli noise of magnitude a.
+// with a fixed a (options.scale), an a per segment that the client has learned
+// (options.scales, FedBAT) or a = max|u| of the segment. With a fixed a it is
+// exactly signed stochastic masking with Bernoulli noise of magnitude a.
 #include <cmath>
 
 #include "fedmrn/core/codec_rows.h"
@@ -12,16 +13,22 @@ namespace {
 
 Status Encode(FrameHeader&, const EncodeOptions& options,
               std::span<const float> update, Bytes& payload) {
-  if (!(options.scale >= 0) || !std::isfinite(options.scale)) {
-    return Error{ErrorCode::kBadValue, "the scale must be finite and >= 0"};
-  }
   const auto segments = SegmentsFor(options, update.size());
   if (!segments) return segments.error();
+  if (!options.scales.empty() && options.scales.size() != segments->size()) {
+    return Error{ErrorCode::kBadValue,
+                 std::to_string(options.scales.size()) + " scales for " +
+                     std::to_string(segments->size()) + " segments"};
+  }
   std::vector<float> scales;
   size_t first = 0;
   for (uint32_t length : *segments) {
-    float scale = options.scale;
-    if (scale == 0) {
+    const bool given = !options.scales.empty();
+    float scale = given ? options.scales[scales.size()] : options.scale;
+    if (!(scale >= 0) || !std::isfinite(scale)) {
+      return Error{ErrorCode::kBadValue, "the scale must be finite and >= 0"};
+    }
+    if (scale == 0 && !given) {
       for (float u : update.subspan(first, length)) {
         scale = std::max(scale, std::fabs(u));
       }

@@ -62,11 +62,16 @@ void FixChecksum(Bytes& frame) {
 // Lengths around bytes, trits and powers of two, and the paper's layers.
 const size_t kSizes[] = {1, 2, 3, 5, 7, 8, 9, 31, 33, 64, 288, 1000, 2560};
 
+// Updates are small; the mask codec takes probabilities.
+float UsualSize(const Codec& codec) {
+  return codec.id == CodecId::kMask ? 0.4f : 0.004f;
+}
+
 class EveryCodec : public testing::TestWithParam<Codec> {};
 
 TEST_P(EveryCodec, DecodesToSomethingCloseAndStable) {
   for (size_t n : kSizes) {
-    const std::vector<float> update = Normal(n, n, 0.004f);
+    const std::vector<float> update = Normal(n, n, UsualSize(GetParam()));
     const FrameHeader header = HeaderFor(GetParam());
     const Bytes frame = EncodeFrame(header, {}, update, {}).value();
     EXPECT_EQ(frame, EncodeFrame(header, {}, update, {}).value());
@@ -90,7 +95,7 @@ TEST_P(EveryCodec, EncodesZeros) {
 
 TEST_P(EveryCodec, SegmentsChangeNothingButScales) {
   const uint32_t segments[] = {288, 700, 12};
-  const std::vector<float> update = Normal(1, 1000, 0.004f);
+  const std::vector<float> update = Normal(1, 1000, UsualSize(GetParam()));
   EncodeOptions options;
   options.segments = segments;
   const std::vector<float> out =
@@ -208,6 +213,7 @@ TEST(WireCost, BitsPerParameter) {
   EXPECT_EQ(bits("float16"), 16);
   EXPECT_EQ(bits("mrn-binary"), 1);
   EXPECT_EQ(bits("mrn-signed"), 1);
+  EXPECT_EQ(bits("mask"), 1);
   // Scales and segment table: 44 bytes.
   EXPECT_NEAR(bits("signsgd"), 1, 0.001);
   // log2(3) = 1.585 at best, five trits a byte: 1.6.
@@ -234,6 +240,50 @@ TEST(WireCost, OverheadIsAtMost96Bytes) {
   half.dense_half = true;
   EXPECT_EQ(EncodeFrame(half, {}, update, dense).value().size(),
             kCnn4Params / 8 + 2 * 1920 + 80);
+}
+
+// ---- Masks ----
+
+TEST(Mask, DrawsItsProbabilities) {
+  std::vector<float> update;
+  for (int i = 0; i < 70000; ++i) {
+    update.push_back(0.25f * static_cast<float>(i % 7) - 0.25f);  // to 1.25
+  }
+  const std::vector<float> out = RoundTrip(HeaderFor("mask"), {}, update);
+  double ones[7] = {};
+  for (size_t i = 0; i < out.size(); ++i) {
+    ASSERT_TRUE(out[i] == 0 || out[i] == 1);
+    ones[i % 7] += double{out[i]} / 10000;
+  }
+  EXPECT_EQ(ones[0], 0);
+  EXPECT_EQ(ones[1], 0);
+  for (int j : {2, 3, 4}) EXPECT_NEAR(ones[j], 0.25 * (j - 1), 0.02);
+  EXPECT_NEAR(ones[5], 1, 1e-9);
+  EXPECT_NEAR(ones[6], 1, 1e-9);
+
+  EncodeOptions threshold;
+  threshold.stochastic = false;
+  const float values[] = {0.49f, 0.5f, 0.51f};
+  EXPECT_EQ(RoundTrip(HeaderFor("mask"), threshold, values),
+            (std::vector<float>{0, 0, 1}));
+}
+
+TEST(SignSgd, TakesAScalePerSegment) {
+  const uint32_t segments[] = {10, 20};
+  const float scales[] = {0.25f, 0.0f};
+  EncodeOptions options;
+  options.segments = segments;
+  options.scales = scales;
+  const std::vector<float> update = Normal(1, 30, 0.1f);
+  const auto out = RoundTrip(HeaderFor("signsgd"), options, update);
+  for (size_t i = 0; i < out.size(); ++i) {
+    EXPECT_EQ(std::fabs(out[i]), i < 10 ? 0.25f : 0.0f);
+  }
+  options.scales = std::span(scales).first(1);
+  EXPECT_FALSE(EncodeFrame(HeaderFor("signsgd"), options, update, {}).ok());
+  const float bad[] = {0.25f, -1.0f};
+  options.scales = bad;
+  EXPECT_FALSE(EncodeFrame(HeaderFor("signsgd"), options, update, {}).ok());
 }
 
 // ---- DRIVE and EDEN ----

@@ -34,6 +34,7 @@ struct GoldenCase {
   EncodeOptions options;
   size_t params = 99;
   size_t dense = 4;
+  float times = 1;  // the usual update
 };
 
 constexpr uint32_t kSegments[] = {72, 20, 7};
@@ -75,6 +76,7 @@ std::vector<GoldenCase> Cases() {
   for (int bits = 1; bits <= 4; ++bits) {
     add("eden-" + std::to_string(bits), CodecId::kEden).options.bits = bits;
   }
+  add("mask", CodecId::kMask).times = 0x1p8f;  // from below 0 to beyond 1
   // The edges: no padding, no dense section, float16 beside a mask, everything
   // kept, nothing to scale.
   GoldenCase& whole_bytes = add("mrn-binary-bernoulli-40", CodecId::kMrnBinary);
@@ -107,8 +109,9 @@ TEST(Golden, FramesAndValues) {
     // one.
     std::vector<float> update(c.params);
     for (size_t i = 0; i < update.size() && c.params > 1; ++i) {
-      update[i] =
-          static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0x1p-13f;
+      update[i] = c.times *
+                  static_cast<float>(static_cast<int>(i * 37 % 101) - 50) *
+                  0x1p-13f;
     }
     const auto dense = std::span(all_dense).first(c.dense);
     const Bytes frame = EncodeFrame(c.header, c.options, update, dense).value();

@@ -18,7 +18,8 @@ struct Checkpoint {
   std::string config;   // TOML
   int64_t started = 0;  // of the run, in seconds since 1970
   std::vector<RoundRow> rows;
-  Bytes model;  // a broadcast frame
+  Bytes model;                // a broadcast frame
+  std::string client_states;  // ClientStates::List
 
   uint32_t rounds_done() const { return rows.empty() ? 0 : rows.back().round; }
 };

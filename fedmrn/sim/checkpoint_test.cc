@@ -31,6 +31,7 @@ Checkpoint After(uint32_t rounds) {
   }
   checkpoint.model =
       *EncodeModel(99, rounds, {Normal(rounds, 30), Normal(2, 3)});
+  checkpoint.client_states = "7-" + std::to_string(rounds) + "\n";
   return checkpoint;
 }
 
@@ -39,6 +40,7 @@ void ExpectSame(const Checkpoint& a, const Checkpoint& b) {
   EXPECT_EQ(a.started, b.started);
   EXPECT_EQ(RoundsCsv(a.rows), RoundsCsv(b.rows));
   EXPECT_EQ(a.model, b.model);
+  EXPECT_EQ(a.client_states, b.client_states);
   EXPECT_EQ(a.rounds_done(), b.rounds_done());
 }
 

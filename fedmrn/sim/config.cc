@@ -84,11 +84,24 @@ constexpr auto kRows = std::to_array<Row>({
     {KEY(method.name), "what clients upload", kMethods},
     {KEY(method.noise), "distribution of the noise",
      "uniform|gaussian|bernoulli"},
-    {KEY(method.magnitude), "of the noise; default: the method's", "",
-     Range{.high = 16}},
+    {KEY(method.magnitude),
+     "of the noise; signsgd: of the signs, 0: each tensor's largest value; "
+     "default: the method's",
+     "", Range{.high = 16}},
     {KEY(method.stochastic), "stochastic masks (SM); false: DM"},
     {KEY(method.progressive), "progressive masking (PM)"},
-    {KEY(method.dense), "what is not masked travels as", "float32|float16"},
+    {KEY(method.update), "fedavg: the update travels as", "float32|float16"},
+    {KEY(method.dense), "what is not compressed travels as", "float32|float16"},
+    {KEY(method.keep), "topk, fedsparsify: the share that is sent", "",
+     Range{.high = 1, .above_low = true}},
+    {KEY(method.clip), "terngrad: in standard deviations; 0: no clipping"},
+    {KEY(method.unbiased), "drive: the scale without bias, not of least error"},
+    {KEY(method.bits), "eden: of each parameter", "", Range{1, 4}},
+    {KEY(method.error_feedback),
+     "what compression lost goes into the client's next update"},
+    {KEY(method.optimizer), "fedpm: of the scores", "adam|sgd"},
+    {KEY(method.reset_every), "fedpm: rounds that one estimate is made of", "",
+     kFromOne},
     {KEY(train.epochs), "of a client in a round", "", kFromOne},
     {KEY(train.batch), "examples of a local step", "", kFromOne},
     {KEY(train.lr), "learning rate; default: the method's", "", kPositive},
@@ -100,7 +113,7 @@ constexpr auto kRows = std::to_array<Row>({
     {KEY(rounds.min_clients), "answers without which a round is repeated", "",
      kFromOne},
     {KEY(rounds.weight), "a client's weight: its number of these",
-     "examples|batches"},
+     "examples|batches|equal"},
     {KEY(faults.drop), "chance that a client never answers", "", kShare},
     {KEY(faults.crash), "chance that it stops in its training", "", kShare},
     {KEY(faults.corrupt), "chance that its frame is damaged", "", kShare},
@@ -556,12 +569,19 @@ class Parser {
                  text(rounds.clients_per_round));
     }
     if (Sound({"method.magnitude", "method.name"}) &&
-        FindMethod(config_.method.name)->magnitude > 0 &&
+        FindCodec(FindMethod(config_.method.name)->codec)->uses_noise &&
         config_.method.magnitude < kMinMagnitude) {
       Refuse({"method.magnitude"},
              "must be a number above 0 (2^-64 or more) and at most 16 for " +
                  config_.method.name + ", not " +
                  NumberText(config_.method.magnitude));
+    }
+    if (Sound({"method.error_feedback", "method.name"}) &&
+        config_.method.error_feedback &&
+        !CompressesAfterTraining(*FindMethod(config_.method.name))) {
+      Refuse({"method.error_feedback"},
+             "is for methods that compress after training, not for " +
+                 config_.method.name);
     }
     const auto& faults = config_.faults;
     const double sum =

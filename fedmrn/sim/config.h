@@ -34,11 +34,19 @@ struct Config {
   } model;
   struct {
     std::string name = "fedmrn";
-    std::string noise = "uniform";  // uniform | gaussian | bernoulli
-    double magnitude = 0;           // default: the method's
-    bool stochastic = true;         // SM; false: DM
-    bool progressive = true;        // PM
-    std::string dense = "float32";  // float32 | float16: what is not masked
+    std::string noise = "uniform";   // uniform | gaussian | bernoulli
+    double magnitude = 0;            // default: the method's
+    bool stochastic = true;          // SM; false: DM
+    bool progressive = true;         // PM
+    std::string update = "float32";  // float32 | float16: of fedavg
+    std::string dense = "float32";   // float32 | float16: what is not masked
+    double keep = 0.03;
+    double clip = 2.5;
+    bool unbiased = false;
+    uint32_t bits = 1;
+    bool error_feedback = false;
+    std::string optimizer = "adam";  // adam | sgd: of fedpm's scores
+    uint32_t reset_every = 1;
   } method;
   struct {
     uint32_t epochs = 10;
@@ -51,7 +59,7 @@ struct Config {
     uint32_t count = 100;
     uint32_t clients_per_round = 10;
     uint32_t min_clients = 1;
-    std::string weight = "examples";  // examples | batches, a client's weight
+    std::string weight = "examples";  // examples | batches | equal
   } rounds;
   // Injected faults: a client's chance, per round, to fail in this way.
   struct {

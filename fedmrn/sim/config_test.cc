@@ -84,7 +84,15 @@ TEST(ConfigTest, Example) {
       {"method.magnitude", "0.01"},
       {"method.stochastic", "true"},
       {"method.progressive", "true"},
+      {"method.update", "\"float32\""},
       {"method.dense", "\"float32\""},
+      {"method.keep", "0.03"},
+      {"method.clip", "2.5"},
+      {"method.unbiased", "false"},
+      {"method.bits", "1"},
+      {"method.error_feedback", "false"},
+      {"method.optimizer", "\"adam\""},
+      {"method.reset_every", "1"},
       {"train.epochs", "10"},
       {"train.batch", "64"},
       {"train.lr", "0.1"},
@@ -113,7 +121,8 @@ TEST(ConfigTest, DefaultsAreTheMethods) {
     double lr, magnitude;
   };
   for (const Case& c : {Case{"fedavg", 0.03, 0}, Case{"fedmrn", 0.1, 0.01},
-                        Case{"fedmrns", 0.1, 0.005}}) {
+                        Case{"fedmrns", 0.1, 0.005}, Case{"fedpm", 0.1, 0},
+                        Case{"eden", 0.03, 0}, Case{"fedavg-sm", 0.03, 0.01}}) {
     const Config config = MustParse("", {"method.name=" + c.method});
     EXPECT_EQ(config.train.lr, c.lr);
     EXPECT_EQ(config.method.magnitude, c.magnitude);
@@ -185,7 +194,9 @@ TEST(ConfigTest, Mistakes) {
       {"[model]\nname = \"resnet\"",
        "a.toml:2: model.name: must be cnn4 or cnn8, not \"resnet\""},
       {"[method]\nname = \"FedAvg\"",
-       "a.toml:2: method.name: must be fedavg, fedmrn or fedmrns, not "
+       "a.toml:2: method.name: must be fedavg, fedpm, fedsparsify, "
+       "signsgd, topk, terngrad, drive, eden, fedmrn, fedmrns, fedavg-sm, "
+       "fedavg-sms or fedbat, not "
        "\"FedAvg\", did you mean fedavg?"},
       // Types.
       {"[train]\nlr = \"fast\"",
@@ -254,7 +265,14 @@ TEST(ConfigTest, Mistakes) {
        "a.toml:2: method.magnitude: must be a number from 0 to 16, not -1"},
       {"[method]\nmagnitude = 17",
        "a.toml:2: method.magnitude: must be a number from 0 to 16, not 17"},
+      {"[method]\nkeep = 0",
+       "a.toml:2: method.keep: must be a number above 0 and at most 1, not 0"},
+      {"[method]\nbits = 5",
+       "a.toml:2: method.bits: must be an integer from 1 to 4, not 5"},
       // Values that do not fit each other.
+      {"[method]\nerror_feedback = true",
+       "a.toml:2: method.error_feedback: is for methods that compress after "
+       "training, not for fedmrn"},
       {"[partition]\nclients = 10\n[rounds]\nclients_per_round = 11",
        "a.toml:4: rounds.clients_per_round: 11 of 10 clients in a round: set "
        "rounds.clients_per_round to at most 10 or partition.clients to at "
@@ -338,6 +356,8 @@ TEST(ConfigTest, AllMistakesInOneGo) {
 TEST(ConfigTest, WhatIsPossibleAfterAll) {
   MustParse("", {"method.name=fedavg", "method.magnitude=0"});
   MustParse("", {"method.magnitude=16"});
+  MustParse("", {"method.name=signsgd", "method.magnitude=0"});
+  MustParse("", {"method.name=topk", "method.error_feedback=true"});
   // The number of natural clients is the data's.
   MustParse("[partition]\nkind = \"natural\"\nclients = 1");
   MustParse("[faults]\ndrop = 0.1\ncrash = 0.2\ncorrupt = 0.3\ndelay = 0.4");

@@ -66,28 +66,42 @@ uint64_t StepsOf(const TrainSettings& train, size_t examples) {
 
 }  // namespace
 
-NoiseKind NoiseOf(const Config& config) {
-  if (config.method.noise == "gaussian") return NoiseKind::kGaussian;
-  if (config.method.noise == "bernoulli") return NoiseKind::kBernoulli;
-  FEDMRN_CHECK(config.method.noise == "uniform");
-  return NoiseKind::kUniform;
+MethodSettings MethodSettingsOf(const Config& config) {
+  const auto& method = config.method;
+  const auto magnitude = static_cast<float>(method.magnitude);
+  MethodSettings settings;
+  settings.mask = {NoiseKind::kUniform, magnitude, method.stochastic,
+                   method.progressive};
+  if (method.noise == "gaussian") settings.mask.noise = NoiseKind::kGaussian;
+  if (method.noise == "bernoulli") settings.mask.noise = NoiseKind::kBernoulli;
+  settings.codec.stochastic = method.stochastic;
+  settings.codec.scale = magnitude;
+  settings.codec.keep = method.keep;
+  settings.codec.clip = static_cast<float>(method.clip);
+  settings.codec.unbiased = method.unbiased;
+  settings.codec.bits = static_cast<int>(method.bits);
+  settings.half = method.update == "float16";
+  settings.error_feedback = method.error_feedback;
+  settings.adam = method.optimizer == "adam";
+  settings.reset_every = method.reset_every;
+  return settings;
 }
 
 ThreadExecutor::ThreadExecutor(const Config& config, const Task& task,
                                const Partition& partition, Workers& workers,
-                               Progress& progress)
+                               ClientStates& states, Progress& progress)
     : config_(config),
       task_(task),
       partition_(partition),
       workers_(workers),
+      states_(states),
       progress_(progress),
       method_(*FindMethod(config.method.name)),
       train_{config.train.epochs, config.train.batch,
              static_cast<float>(config.train.lr),
              static_cast<float>(config.train.momentum),
              static_cast<float>(config.train.weight_decay)},
-      mask_{NoiseOf(config), static_cast<float>(config.method.magnitude),
-            config.method.stochastic, config.method.progressive} {}
+      settings_(MethodSettingsOf(config)) {}
 
 std::vector<Answer> ThreadExecutor::Execute(const RoundOrder& order) {
   // Longest first, so that no worker starts a long client when the others are
@@ -144,6 +158,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
   local.dense_gradient.resize(task_.trainable_dense);
   local.masked_velocity.clear();
   local.dense_velocity.clear();
+  local.scales.clear();
   local.dense.resize(broadcast->dense_count);
   broadcast->CopyDense(local.dense);
 
@@ -153,15 +168,19 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
       static_cast<uint64_t>(injected.where * static_cast<double>(steps));
   uint64_t step = 0;
   const ClientSeeds seeds = SeedsOf(config_.seed, order.round, client);
+  Result<std::vector<float>> state = states_.Load(client);
+  if (!state) return {{}, state.error().ToString()};
   const ClientWork work{
       task_,
       *worker.learner,
       train_,
-      mask_,
+      settings_,
       examples,
       worker.weights,
+      config_.seed,
       seeds.noise,
       seeds.draw,
+      *state,
       [&] {
         const size_t batches =
             (examples.size() + train_.batch - 1) / train_.batch;
@@ -182,27 +201,27 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
 
   start = Clock::now();
   FrameHeader header;
-  header.codec = method_.codec;
+  header.codec = CodecOf(method_, settings_);
   header.dense_half = config_.method.dense == "float16";
   header.round = order.round;
   header.client = client;
   header.examples = static_cast<uint32_t>(examples.size());
   header.fingerprint = broadcast->fingerprint;
-  const Codec& codec = *FindCodec(method_.codec);
+  const Codec& codec = *FindCodec(header.codec);
   if (codec.uses_noise) {
-    header.noise = {mask_.noise, mask_.magnitude, seeds.noise};
+    header.noise = {settings_.mask.noise, settings_.mask.magnitude,
+                    seeds.noise};
   } else if (codec.uses_seed) {
     header.noise.seed = seeds.noise;
   }
-  const std::vector<uint32_t> segments = task_.layout.segments();
-  EncodeOptions options;
-  options.draw_seed = seeds.draw;
-  options.segments = segments;
-  options.stochastic = mask_.stochastic;
-  Result<Bytes> frame = EncodeFrame(header, options, local.update, local.dense);
+  Result<Bytes> frame = Encode(header, seeds.draw, local, *state);
   answer.encode_s = SecondsSince(start);
   if (!frame) {
     answer.failure = frame.error().ToString();
+    return answer;
+  }
+  if (const Status kept = states_.Save(client, order.round, *state); !kept) {
+    answer.failure = kept.error().ToString();
     return answer;
   }
   answer.frame = std::move(*frame);
@@ -217,6 +236,28 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
     }
   }
   return answer;
+}
+
+Result<Bytes> ThreadExecutor::Encode(const FrameHeader& header,
+                                     uint64_t draw_seed, LocalModel& local,
+                                     std::vector<float>& state) const {
+  const std::vector<uint32_t> segments = task_.layout.segments();
+  EncodeOptions options = settings_.codec;
+  options.draw_seed = draw_seed;
+  options.segments = segments;
+  options.scales = local.scales;
+  std::vector<float>& update = local.update;
+  if (!settings_.error_feedback) {
+    return EncodeFrame(header, options, update, local.dense);
+  }
+  // What the codec lost the last time is sent now.
+  state.resize(update.size());
+  for (size_t i = 0; i < update.size(); ++i) update[i] += state[i];
+  Result<Bytes> frame = EncodeFrame(header, options, update, local.dense);
+  if (!frame) return frame;
+  DecodeUpdate(ParseFrame(*frame).value(), state);
+  for (size_t i = 0; i < update.size(); ++i) state[i] = update[i] - state[i];
+  return frame;
 }
 
 }  // namespace fedmrn

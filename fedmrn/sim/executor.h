@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "fedmrn/core/bytes.h"
+#include "fedmrn/core/frame.h"
+#include "fedmrn/sim/client_states.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/partition.h"
 #include "fedmrn/sim/progress.h"
@@ -45,24 +47,28 @@ class ThreadExecutor final : public Executor {
   // All references outlive it.
   ThreadExecutor(const Config& config, const Task& task,
                  const Partition& partition, Workers& workers,
-                 Progress& progress);
+                 ClientStates& states, Progress& progress);
 
   std::vector<Answer> Execute(const RoundOrder& order) override;
 
  private:
   Answer RunClient(const RoundOrder& order, uint32_t client, Worker& worker);
+  // The update that local training left in `local`, as a frame.
+  Result<Bytes> Encode(const FrameHeader& header, uint64_t draw_seed,
+                       LocalModel& local, std::vector<float>& state) const;
 
   const Config& config_;
   const Task& task_;
   const Partition& partition_;
   Workers& workers_;
+  ClientStates& states_;
   Progress& progress_;
   const Method& method_;
   TrainSettings train_;
-  MaskSettings mask_;
+  MethodSettings settings_;
 };
 
-// From checked names.
-NoiseKind NoiseOf(const Config& config);
+// The [method] section as the method and its codec take it.
+MethodSettings MethodSettingsOf(const Config& config);
 
 }  // namespace fedmrn

@@ -1,6 +1,7 @@
 #include "fedmrn/sim/executor.h"
 
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -45,7 +46,8 @@ class ThreadExecutorTest : public testing::Test {
   std::vector<Answer> Execute(uint32_t workers, ByteView broadcast,
                               const Ids& clients, uint32_t attempt = 0) {
     Workers threads(task_, workers);
-    ThreadExecutor executor(config_, task_, partition_, threads, progress_);
+    ThreadExecutor executor(config_, task_, partition_, threads, states_,
+                            progress_);
     return executor.Execute({4, attempt, clients, broadcast});
   }
   std::vector<Answer> Execute(uint32_t workers = 2) {
@@ -82,13 +84,17 @@ class ThreadExecutorTest : public testing::Test {
   const Ids clients_ = {0, 1, 3, 4, 6};
   const GlobalModel model_ = {Normal(1, kFakeParams, 0.1f),
                               Normal(2, kFakeDense, 0.1f)};
+  ClientStates states_{""};
   Progress progress_;
 };
 
 TEST_F(ThreadExecutorTest, SameBytesForAnyNumberOfWorkers) {
-  for (const char* method : {"fedavg", "fedmrn", "fedmrns"}) {
-    SCOPED_TRACE(method);
-    Configure({std::string("method.name=") + method});
+  for (const Method& method : Methods()) {
+    SCOPED_TRACE(method.name);
+    // With an optimiser that remembers, a client would answer otherwise the
+    // second time.
+    Configure(
+        {"method.name=" + std::string(method.name), "method.optimizer=sgd"});
     const std::vector<Bytes> one = Frames(Execute(1));
     EXPECT_EQ(one, Frames(Execute(2)));
     EXPECT_EQ(one, Frames(Execute(3)));
@@ -158,7 +164,8 @@ TEST_F(ThreadExecutorTest, SeedsOfClientsAndRounds) {
   for (const uint64_t seed : {1, 2}) {
     Configure({"seed=" + std::to_string(seed)});
     Workers threads(task_, 1);
-    ThreadExecutor executor(config_, task_, partition_, threads, progress_);
+    ThreadExecutor executor(config_, task_, partition_, threads, states_,
+                            progress_);
     for (const uint32_t round : {4, 5}) {
       const Bytes broadcast = Broadcast(round);
       for (const Answer& answer :
@@ -172,6 +179,74 @@ TEST_F(ThreadExecutorTest, SeedsOfClientsAndRounds) {
     }
   }
   EXPECT_EQ(seeds.size(), 2 * 2 * clients_.size());
+}
+
+// Every method's frames are what the server of its round expects.
+TEST_F(ThreadExecutorTest, FramesFitTheRound) {
+  for (const Method& method : Methods()) {
+    SCOPED_TRACE(method.name);
+    for (const char* more : {"seed=1", "method.dense=float16",
+                             "method.update=float16", "method.bits=3"}) {
+      Configure({"method.name=" + std::string(method.name), more});
+      Result<Aggregator> aggregator = Aggregator::Create(
+          RoundSpecOf(config_, task_.layout.Fingerprint(), 4, model_));
+      ASSERT_TRUE(aggregator) << aggregator.error().ToString();
+      for (const Bytes& frame : Frames(Execute())) {
+        const Status added = aggregator->Add(frame);
+        EXPECT_TRUE(added) << added.error().ToString();
+      }
+    }
+  }
+}
+
+// What the codec lost in one round is sent in the next: all that was ever sent
+// and what is left add up to all updates.
+TEST_F(ThreadExecutorTest, ErrorFeedback) {
+  for (const char* method : {"topk", "drive", "signsgd"}) {
+    SCOPED_TRACE(method);
+    const std::string name = std::string("method.name=") + method;
+    Configure({name, "method.keep=0.1", "method.update=float32"});
+    Config plain = config_;
+    plain.method.name = "fedavg";
+    Configure({name, "method.keep=0.1", "method.error_feedback=true"});
+    ClientStates states(""), none("");
+    Workers threads(task_, 1);
+    ThreadExecutor executor(config_, task_, partition_, threads, states,
+                            progress_);
+    ThreadExecutor full(plain, task_, partition_, threads, none, progress_);
+    std::vector<double> sent(kFakeParams), updates(kFakeParams);
+    for (uint32_t round = 1; round <= 5; ++round) {
+      const Bytes broadcast = Broadcast(round);
+      for (auto [from, sum] :
+           {std::pair{&executor, &sent}, {&full, &updates}}) {
+        const Answer answer = from->Execute({round, 0, Ids{3}, broadcast})[0];
+        ASSERT_FALSE(answer.frame.empty()) << answer.failure;
+        std::vector<float> update(kFakeParams);
+        DecodeUpdate(*ParseFrame(answer.frame), update);
+        for (size_t i = 0; i < update.size(); ++i) (*sum)[i] += update[i];
+      }
+      const std::vector<float> left = *states.Load(3);
+      ASSERT_EQ(left.size(), kFakeParams);
+      double lost = 0;
+      for (size_t i = 0; i < left.size(); ++i) {
+        ASSERT_NEAR(sent[i] + left[i], updates[i], 1e-5);
+        lost += std::fabs(left[i]);
+      }
+      EXPECT_GT(lost, 0);
+    }
+    EXPECT_TRUE(states.Load(4)->empty());
+    EXPECT_TRUE(none.Load(3)->empty());
+  }
+}
+
+TEST_F(ThreadExecutorTest, CrashedClientsKeepTheirState) {
+  Configure({"method.name=fedpm"});
+  Frames(Execute());
+  const std::vector<float> state = *states_.Load(3);
+  EXPECT_EQ(state.size(), 2 * kFakeParams + 1);
+  Configure({"method.name=fedpm", "faults.crash=1"});
+  Failures(Execute());
+  EXPECT_EQ(*states_.Load(3), state);
 }
 
 TEST_F(ThreadExecutorTest, Progress) {

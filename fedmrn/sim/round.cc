@@ -25,6 +25,21 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+// Eq. 5, unless the method has a step of its own.
+Status ServerStep(const Config& config, uint32_t round,
+                  const Aggregator& aggregator, int threads,
+                  GlobalModel& model) {
+  const Method& method = *FindMethod(config.method.name);
+  if (method.server_step == nullptr) {
+    return aggregator.Finish(model.weights, model.dense, threads);
+  }
+  std::vector<float> mean(model.weights.size());
+  const Status finished = aggregator.Finish(mean, model.dense, threads);
+  if (!finished) return finished;
+  method.server_step({MethodSettingsOf(config), round, mean}, model.weights);
+  return Ok();
+}
+
 }  // namespace
 
 Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
@@ -106,7 +121,7 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
     const bool enough = aggregator->clients() >= config.rounds.min_clients;
     if (enough) {
       const Status finished =
-          aggregator->Finish(model.weights, model.dense, threads);
+          ServerStep(config, round, *aggregator, threads, model);
       if (!finished) return finished.error();
       row.clients = static_cast<uint32_t>(aggregator->clients());
     }
@@ -120,7 +135,8 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
   if (round % config.run.eval_every == 0 || round == config.rounds.count) {
     const Stopwatch evaluation;
     const Score score =
-        Evaluate(context.task, model, context.workers, context.progress);
+        Evaluate(context.task, NetworkOf(config, context.task, round, model),
+                 context.workers, context.progress);
     if (context.progress.stop) {
       return Error{ErrorCode::kUnavailable, "stopped"};
     }
@@ -133,6 +149,16 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
   return row;
 }
 
+GlobalModel NetworkOf(const Config& config, const Task& task, uint32_t round,
+                      const GlobalModel& model) {
+  GlobalModel network = model;
+  const Method& method = *FindMethod(config.method.name);
+  if (method.network != nullptr) {
+    method.network(task.layout, config.seed, round, network.weights);
+  }
+  return network;
+}
+
 RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
                       uint32_t round, const GlobalModel& model) {
   RoundSpec spec;
@@ -140,13 +166,16 @@ RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
   spec.fingerprint = fingerprint;
   spec.params = model.weights.size();
   spec.dense_count = static_cast<uint32_t>(model.dense.size());
-  spec.codec = FindMethod(config.method.name)->codec;
+  const MethodSettings settings = MethodSettingsOf(config);
+  spec.codec = CodecOf(*FindMethod(config.method.name), settings);
   if (FindCodec(spec.codec)->uses_noise) {
-    spec.noise = NoiseOf(config);
-    spec.magnitude = static_cast<float>(config.method.magnitude);
+    spec.noise = settings.mask.noise;
+    spec.magnitude = settings.mask.magnitude;
   }
   if (config.rounds.weight == "batches") {
     spec.examples_per_weight = config.train.batch;
+  } else if (config.rounds.weight == "equal") {
+    spec.examples_per_weight = spec.max_examples;
   }
   return spec;
 }
@@ -176,7 +205,7 @@ Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
   return EncodeFrame(header, {}, model.weights, model.dense);
 }
 
-Score Evaluate(const Task& task, const GlobalModel& model, Workers& workers,
+Score Evaluate(const Task& task, const GlobalModel& network, Workers& workers,
                Progress& progress) {
   progress.tests_done = 0;
   progress.tests_total = task.test_examples;
@@ -189,7 +218,7 @@ Score Evaluate(const Task& task, const GlobalModel& model, Workers& workers,
     const auto count = static_cast<uint32_t>(
         std::min<uint64_t>(kTestBatch, task.test_examples - first));
     scores[batch] =
-        worker.learner->Evaluate(first, count, model.weights, model.dense);
+        worker.learner->Evaluate(first, count, network.weights, network.dense);
     progress.tests_done += count;
   });
   Score total;

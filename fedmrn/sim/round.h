@@ -20,7 +20,7 @@ namespace fedmrn {
 
 // The server's model: all that a round starts from and leaves behind.
 struct GlobalModel {
-  std::vector<float> weights;  // masked parameters
+  std::vector<float> weights;  // masked parameters; fedpm: their scores
   std::vector<float> dense;
 };
 
@@ -40,6 +40,11 @@ struct RoundContext {
 Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
                           GlobalModel& model);
 
+// The network that the model of a round stands for, to be tested and deployed:
+// for most methods the model itself.
+GlobalModel NetworkOf(const Config& config, const Task& task, uint32_t round,
+                      const GlobalModel& model);
+
 // What the frames of a round must look like.
 RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
                       uint32_t round, const GlobalModel& model);
@@ -54,8 +59,8 @@ std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
 Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
                           const GlobalModel& model);
 
-// Over the whole test set; the same for any number of workers.
-Score Evaluate(const Task& task, const GlobalModel& model, Workers& workers,
+// Of a network over the whole test set; the same for any number of workers.
+Score Evaluate(const Task& task, const GlobalModel& network, Workers& workers,
                Progress& progress);
 
 }  // namespace fedmrn

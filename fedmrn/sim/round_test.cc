@@ -128,7 +128,7 @@ class RunRoundTest : public testing::Test {
     header.examples = ExamplesOf(client);
     header.fingerprint = fingerprint_;
     if (FindCodec(header.codec)->uses_noise) {
-      header.noise = {NoiseOf(config_),
+      header.noise = {MethodSettingsOf(config_).mask.noise,
                       static_cast<float>(config_.method.magnitude), client};
     }
     return header;
@@ -230,6 +230,51 @@ TEST_F(RunRoundTest, WeightsAreExamplesOrBatches) {
   ExpectMeanOf(executor.orders[0].clients, [](uint32_t client) {
     return std::ceil(ExamplesOf(client) / 64.0);
   });
+}
+
+TEST_F(RunRoundTest, WeightsMayBeEqual) {
+  Configure({"rounds.weight=equal"});
+  FakeExecutor executor(
+      [&](const auto&, uint32_t client) { return Update(client); });
+  ASSERT_TRUE(Run(executor));
+  ExpectMeanOf(executor.orders[0].clients, [](uint32_t) { return 1.0; });
+}
+
+// Methods whose clients upload a model instead of an update.
+TEST_F(RunRoundTest, MethodsMayHaveAStepOfTheirOwn) {
+  const std::vector<float> zeros(kFakeParams);
+  for (const char* method : {"fedsparsify", "fedpm"}) {
+    SCOPED_TRACE(method);
+    Configure({std::string("method.name=") + method});
+    FakeExecutor executor(
+        [&](const auto&, uint32_t client) { return Update(client); });
+    ASSERT_TRUE(Run(executor));
+    // The mean alone, as if it was added to nothing.
+    start_.weights = zeros;
+    if (std::string_view(method) == "fedpm") {
+      for (float& s : model_.weights) {
+        s = static_cast<float>((1 / (1 + std::exp(-double{s})) - 0.01) / 0.98);
+      }
+    }
+    ExpectMeanOf(executor.orders[0].clients, ExamplesOf);
+  }
+}
+
+// The test set is put to the network, not to the scores.
+TEST_F(RunRoundTest, EvaluatesTheNetwork) {
+  Configure({"method.name=fedpm"});
+  FakeExecutor executor(
+      [&](const auto&, uint32_t client) { return Update(client); });
+  const Result<RoundRow> row = Run(executor);
+  ASSERT_TRUE(row) << row.error().ToString();
+  const GlobalModel network = NetworkOf(config_, task_, kRound, model_);
+  const Score score = Evaluate(task_, network, workers_, progress_);
+  EXPECT_EQ(row->loss, score.loss / kFakeTests);
+  EXPECT_NE(row->loss,
+            Evaluate(task_, model_, workers_, progress_).loss / kFakeTests);
+  Configure({"method.name=fedavg"});
+  ExpectSameBits(NetworkOf(config_, task_, kRound, model_).weights,
+                 model_.weights);
 }
 
 TEST_F(RunRoundTest, BytesAreThoseOfTheFrames) {

@@ -9,6 +9,7 @@
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/noise.h"
 #include "fedmrn/sim/checkpoint.h"
+#include "fedmrn/sim/client_states.h"
 #include "fedmrn/sim/executor.h"
 #include "fedmrn/sim/files.h"
 #include "fedmrn/sim/partition.h"
@@ -56,8 +57,11 @@ struct State {
 class RunFolder {
  public:
   RunFolder(const Config& config, const RunOptions& options,
-            uint64_t fingerprint)
-      : config_(config), options_(options), fingerprint_(fingerprint) {}
+            uint64_t fingerprint, ClientStates& states)
+      : config_(config),
+        options_(options),
+        fingerprint_(fingerprint),
+        states_(states) {}
 
   bool exists() const { return !options_.out.empty(); }
   std::string Path(const char* name) const { return options_.out + "/" + name; }
@@ -99,6 +103,8 @@ class RunFolder {
       return Error{ErrorCode::kForeign,
                    options_.out + "'s checkpoint is of another model"};
     }
+    const Status restored = states_.Restore(checkpoint.client_states);
+    if (!restored) return restored.error();
     State state;
     state.started = checkpoint.started;
     state.rows = checkpoint.rows;
@@ -122,9 +128,11 @@ class RunFolder {
     const uint32_t round = state.rows.empty() ? 0 : state.rows.back().round;
     Result<Bytes> model = EncodeModel(fingerprint_, round, state.model);
     if (!model) return model.error();
-    return SaveCheckpoint(
-        Path("checkpoints"),
-        {ConfigToml(config_), state.started, state.rows, std::move(*model)});
+    const Status saved = SaveCheckpoint(
+        Path("checkpoints"), {ConfigToml(config_), state.started, state.rows,
+                              std::move(*model), states_.List()});
+    if (saved) states_.RemoveOld();
+    return saved;
   }
 
   // Everything for people: follows the checkpoint, and is made anew from it.
@@ -153,6 +161,7 @@ class RunFolder {
   const Config& config_;
   const RunOptions& options_;
   uint64_t fingerprint_;
+  ClientStates& states_;
 };
 
 }  // namespace
@@ -178,9 +187,10 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   }
   const uint64_t fingerprint = task->layout.Fingerprint();
   Workers workers(*task, config.run.workers);
-  ThreadExecutor executor(config, *task, *partition, workers, progress);
+  ClientStates states(options.out.empty() ? "" : options.out + "/clients");
+  ThreadExecutor executor(config, *task, *partition, workers, states, progress);
 
-  const RunFolder folder(config, options, fingerprint);
+  const RunFolder folder(config, options, fingerprint, states);
   std::optional<FolderLock> lock;
   if (folder.exists()) {
     Result<FolderLock> taken = FolderLock::Take(options.out);
@@ -198,6 +208,10 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     state.model.weights.resize(task->layout.masked_params());
     state.model.dense.resize(task->layout.dense_values());
     task->initialize(config.seed, state.model.weights, state.model.dense);
+    const Method& method = *FindMethod(config.method.name);
+    if (method.initialize != nullptr) {
+      method.initialize(config.seed, state.model.weights);
+    }
   }
   // Before any training, not after the first round's.
   const Result<Aggregator> possible =
@@ -238,8 +252,10 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   }
 
   if (folder.exists()) {
+    const GlobalModel network =
+        NetworkOf(config, *task, config.rounds.count, state.model);
     const Result<std::string> module =
-        task->torchscript(state.model.weights, state.model.dense);
+        task->torchscript(network.weights, network.dense);
     if (!module) return module.error();
     const Status saved =
         WriteFileAtomically(folder.Path("model.pt"), AsBytes(*module));

@@ -131,16 +131,16 @@ class Runs : public testing::Test {
 
 TEST_F(Runs, SameModelForAnyNumberOfWorkers) {
   std::map<std::string, std::string> models;
-  for (const char* method : {"fedavg", "fedmrn", "fedmrns"}) {
-    SCOPED_TRACE(method);
-    const std::string name = std::string("method.name=") + method;
+  for (const Method& method : Methods()) {
+    SCOPED_TRACE(method.name);
+    const std::string name = "method.name=" + std::string(method.name);
     const RunResult one = Undisturbed(Tiny({name, "rounds.count=2"}));
     ExpectSame(fedmrn::Run(Tiny({name, "rounds.count=2", "run.workers=2"}), {}),
                one);
-    models[one.model_sha256] = method;
+    models[one.model_sha256] = method.name;
   }
   models[Undisturbed(Tiny({"rounds.count=2", "seed=2"})).model_sha256] = "seed";
-  EXPECT_EQ(models.size(), 4u);
+  EXPECT_EQ(models.size(), Methods().size() + 1);
 }
 
 TEST_F(Runs, FaultsDoNotDependOnWorkers) {
@@ -181,6 +181,42 @@ TEST_F(Runs, StoppedAndResumed) {
   ExpectSame(Resume(config), expected);
   EXPECT_EQ(Read("rounds.csv"), rows);
   EXPECT_EQ(Read("model.pt"), model);
+}
+
+// What clients keep goes on too: here on disk, in the undisturbed run in
+// memory.
+TEST_F(Runs, ClientStatesAreResumed) {
+  for (const std::vector<std::string>& method :
+       {std::vector<std::string>{"method.name=topk",
+                                 "method.error_feedback=true"},
+        {"method.name=fedpm"}}) {
+    SCOPED_TRACE(method[0]);
+    std::vector<std::string> settings = method;
+    settings.insert(settings.end(),
+                    {"data.train_examples=96", "partition.clients=3",
+                     "rounds.clients_per_round=2", "rounds.count=4",
+                     "run.eval_every=4", "run.checkpoint_every=2"});
+    const Config config = Tiny(settings);
+    const RunResult expected = Undisturbed(config);
+    out_ = root_ / method[0];
+    StopAfter(config, 3);  // the third round's states are in no checkpoint
+    // Without its state a client fails.
+    fs::copy(out_, root_ / "damaged", fs::copy_options::recursive);
+    ExpectSame(Resume(config), expected);
+    // No more than two of each client are kept.
+    const auto files = fs::directory_iterator(Path("clients"));
+    EXPECT_LE(std::distance(fs::begin(files), fs::end(files)), 2 * 3);
+
+    out_ = root_ / "damaged";
+    for (const auto& entry : fs::directory_iterator(Path("clients"))) {
+      fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
+    }
+    (void)Resume(config);
+    ASSERT_FALSE(log_.empty());
+    EXPECT_NE(log_[0].find("is damaged"), std::string::npos) << log_[0];
+    log_.clear();
+    fs::remove_all(out_);
+  }
 }
 
 TEST_F(Runs, StoppedInTheMiddleOfARound) {

@@ -8,13 +8,36 @@
 namespace fedmrn {
 namespace {
 
+// The paper gives the learning rates of FedAvg and FedMRN; those of the others
+// that train as FedAvg does are FedAvg's.
 constexpr Method kMethods[] = {
-    {"fedavg", "full updates in float32, the baseline", CodecId::kFloat32, 0.03,
-     0, TrainFedAvg},
+    {"fedavg", "full updates in float32 or float16, the baseline",
+     CodecId::kFloat32, 0.03, 0, TrainFedAvg},
+    {"fedpm", "masks of frozen random weights: the model is seed and scores",
+     CodecId::kMask, 0.1, 0, TrainFedPm, FedPmScores, FedPmAggregate,
+     FedPmNetwork},
+    {"fedsparsify", "the local model, pruned while it is trained",
+     CodecId::kTopK, 0.03, 0, TrainFedSparsify, nullptr, ReplaceByMean},
+    {"signsgd", "stochastic signs of the update", CodecId::kSignSgd, 0.03, 0,
+     TrainFedAvg},
+    {"topk", "the update's largest values", CodecId::kTopK, 0.03, 0,
+     TrainFedAvg},
+    {"terngrad", "stochastic signs and zeros of the update", CodecId::kTernGrad,
+     0.03, 0, TrainFedAvg},
+    {"drive", "signs of the rotated update", CodecId::kDrive, 0.03, 0,
+     TrainFedAvg},
+    {"eden", "1 to 4 bits of each value of the rotated update", CodecId::kEden,
+     0.03, 0, TrainFedAvg},
     {"fedmrn", "masked random noise, binary masks: keep the noise or not",
      CodecId::kMrnBinary, 0.1, 0.01, TrainFedMrn},
     {"fedmrns", "masked random noise, signed masks: keep or flip the noise",
      CodecId::kMrnSigned, 0.1, 0.005, TrainFedMrnS},
+    {"fedavg-sm", "FedAvg, then FedMRN's binary masks after training",
+     CodecId::kMrnBinary, 0.03, 0.01, TrainFedAvg},
+    {"fedavg-sms", "FedAvg, then FedMRN's signed masks after training",
+     CodecId::kMrnSigned, 0.03, 0.005, TrainFedAvg},
+    {"fedbat", "signs and a scale per tensor, both learned in training",
+     CodecId::kSignSgd, 0.1, 0, TrainFedBat},
 };
 
 }  // namespace
@@ -26,6 +49,15 @@ const Method* FindMethod(std::string_view name) {
     if (method.name == name) return &method;
   }
   return nullptr;
+}
+
+CodecId CodecOf(const Method& method, const MethodSettings& settings) {
+  return method.codec == CodecId::kFloat32 && settings.half ? CodecId::kFloat16
+                                                            : method.codec;
+}
+
+bool CompressesAfterTraining(const Method& method) {
+  return method.train == TrainFedAvg;
 }
 
 bool ForEachBatch(const ClientWork& work,
@@ -70,6 +102,13 @@ void SgdDirection(const TrainSettings& train, std::span<const float> values,
 void SgdStep(float lr, std::span<const float> gradient,
              std::span<float> values) {
   for (size_t i = 0; i < values.size(); ++i) values[i] -= lr * gradient[i];
+}
+
+void StepDense(const ClientWork& work, LocalModel& local) {
+  const std::span dense =
+      std::span(local.dense).first(work.task.trainable_dense);
+  SgdDirection(work.train, dense, local.dense_velocity, local.dense_gradient);
+  SgdStep(work.train.lr, local.dense_gradient, dense);
 }
 
 }  // namespace fedmrn

@@ -5,7 +5,6 @@
 namespace fedmrn {
 
 bool TrainFedAvg(const ClientWork& work, LocalModel& local) {
-  const size_t trainable = work.task.trainable_dense;
   std::vector<float>& w = local.trained;
   w.assign(work.weights.begin(), work.weights.end());
   const bool done = ForEachBatch(work, [&](uint32_t step, uint32_t,
@@ -15,9 +14,7 @@ bool TrainFedAvg(const ClientWork& work, LocalModel& local) {
                           local.dense_gradient);
     SgdDirection(work.train, w, local.masked_velocity, local.masked_gradient);
     SgdStep(work.train.lr, local.masked_gradient, w);
-    const std::span dense = std::span(local.dense).first(trainable);
-    SgdDirection(work.train, dense, local.dense_velocity, local.dense_gradient);
-    SgdStep(work.train.lr, local.dense_gradient, dense);
+    StepDense(work, local);
   });
   for (size_t i = 0; i < w.size(); ++i) {
     local.update[i] = w[i] - work.weights[i];

@@ -7,13 +7,13 @@ namespace fedmrn {
 namespace {
 
 bool Train(MaskKind kind, const ClientWork& work, LocalModel& local) {
+  const MaskSettings& mask = work.method.mask;
   const Masking masking{kind,
-                        work.mask.stochastic,
-                        work.mask.progressive,
-                        {work.mask.noise, work.mask.magnitude, work.noise_seed},
+                        mask.stochastic,
+                        mask.progressive,
+                        {mask.noise, mask.magnitude, work.noise_seed},
                         work.draw_seed};
   const float lr = work.train.lr;
-  const size_t trainable = work.task.trainable_dense;
   std::vector<float>& u = local.update;
   std::vector<float>& effective = local.trained;  // w + u_hat
   u.assign(work.weights.size(), 0.0f);
@@ -33,9 +33,7 @@ bool Train(MaskKind kind, const ClientWork& work, LocalModel& local) {
     } else {  // what is left of u becomes the final mask, in the codec
       SgdStep(lr, local.masked_gradient, u);
     }
-    const std::span dense = std::span(local.dense).first(trainable);
-    SgdDirection(work.train, dense, local.dense_velocity, local.dense_gradient);
-    SgdStep(lr, local.dense_gradient, dense);
+    StepDense(work, local);
   });
 }
 

@@ -1,6 +1,8 @@
 #include "fedmrn/train/method.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <set>
 
 #include "fedmrn/core/frame.h"
@@ -21,11 +23,13 @@ class Client {
     local.masked_gradient.resize(kFakeParams);
     local.dense_gradient.resize(kFakeTrainable);
     local.dense = dense;
+    mask.magnitude = 0.05f;
   }
 
   bool Train(const char* method) {
     return FindMethod(method)->train(
-        {task_, learner_, train, mask, examples_, weights, 11, 22, after_step},
+        {task_, learner_, train, settings, examples_, weights, 33, 11, 22,
+         state, after_step},
         local);
   }
   Masking MaskingOf(MaskKind kind) const {
@@ -37,7 +41,9 @@ class Client {
   }
 
   TrainSettings train{.epochs = 3, .batch = 4, .lr = 0.25f};
-  MaskSettings mask{.magnitude = 0.05f};
+  MethodSettings settings;
+  MaskSettings& mask = settings.mask;
+  std::vector<float> state;
   std::vector<float> weights = Normal(1, kFakeParams, 0.1f);
   const std::vector<float> dense = Normal(2, kFakeDense, 0.1f);
   LocalModel local;
@@ -303,6 +309,223 @@ TEST(FedMrn, FrameIsNoiseTimesMask) {
   }
 }
 
+// ---- FedPM ----
+
+// e / sqrt(fan_in) of the fake task's tensors, {3, 7} and {4, 4}.
+double FedPmConstant(size_t i) {
+  return std::numbers::e / std::sqrt(i < 21 ? 7.0 : 4.0);
+}
+
+double Sigmoid(double s) { return 1 / (1 + std::exp(-s)); }
+
+TEST(FedPm, TrainsScoresOfFrozenWeights) {
+  for (const bool adam : {true, false}) {
+    SCOPED_TRACE(adam ? "adam" : "sgd");
+    Client client(10);
+    client.settings.adam = adam;
+    client.weights = Normal(1, kFakeParams);  // the scores
+    ASSERT_TRUE(client.Train("fedpm"));
+    ASSERT_EQ(client.steps.size(), 9u);
+
+    std::vector<float> frozen(kFakeParams, 100.0f);  // all are present
+    FindMethod("fedpm")->network(MakeFakeTask().layout, 33, 1, frozen);
+    std::vector<double> s(client.weights.begin(), client.weights.end()),
+        m(kFakeParams), v(kFakeParams);
+    size_t present = 0;
+    for (int t = 1; t <= 9; ++t) {
+      const FakeStep& step = client.steps[t - 1];
+      for (size_t i = 0; i < s.size(); ++i) {
+        EXPECT_NEAR(std::fabs(frozen[i]), FedPmConstant(i), 1e-6);
+        ASSERT_TRUE(step.masked[i] == 0 || step.masked[i] == frozen[i]);
+        present += step.masked[i] != 0;
+        const double theta = Sigmoid(s[i]);
+        const double g = GradientAt(step.examples, step.masked[i], i) *
+                         double{frozen[i]} * theta * theta * (1 - theta);
+        if (adam) {
+          m[i] = 0.9 * m[i] + 0.1 * g;
+          v[i] = 0.999 * v[i] + 0.001 * g * g;
+          s[i] -= 0.25 * (m[i] / (1 - std::pow(0.9, t))) /
+                  (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-8);
+        } else {
+          s[i] -= 0.25 * g;
+        }
+      }
+    }
+    EXPECT_GT(present, 9 * kFakeParams / 4);
+    EXPECT_LT(present, 9 * kFakeParams * 3 / 4);
+    for (size_t i = 0; i < s.size(); ++i) {
+      EXPECT_NEAR(client.local.update[i], Sigmoid(s[i]), 1e-4) << i;
+    }
+    // The moments and their nine steps stay with the client.
+    ASSERT_EQ(client.state.size(), adam ? 2 * kFakeParams + 1 : 0);
+    if (adam) {
+      EXPECT_EQ(client.state.back(), 9);
+      ASSERT_TRUE(client.Train("fedpm"));
+      EXPECT_EQ(client.state.back(), 18);
+    }
+  }
+}
+
+TEST(FedPm, ServerTurnsMeansIntoScores) {
+  MethodSettings settings;
+  const float mean[] = {0, 0.5f, 1, 0.25f};
+  std::vector<float> model(4, 7.0f);
+  const Method& method = *FindMethod("fedpm");
+  method.server_step({settings, 5, mean}, model);
+  EXPECT_NEAR(model[0], -4.5951, 1e-4);  // logit of 0.01
+  EXPECT_NEAR(model[1], 0, 1e-6);
+  EXPECT_NEAR(model[2], 4.5951, 1e-4);
+  EXPECT_NEAR(Sigmoid(model[3]), 0.01 + 0.98 * 0.25, 1e-6);
+  // Three rounds make one estimate: rounds 4, 5 and 6.
+  settings.reset_every = 3;
+  const float zeros[4] = {};
+  method.server_step({settings, 4, mean}, model);
+  method.server_step({settings, 5, zeros}, model);
+  method.server_step({settings, 6, mean}, model);
+  EXPECT_NEAR(Sigmoid(model[2]), (0.99 + 0.01 + 0.99) / 3, 1e-6);
+  method.server_step({settings, 7, zeros}, model);
+  EXPECT_NEAR(model[2], -4.5951, 1e-4);
+}
+
+TEST(FedPm, ScoresStartNormalAndNetworksAreDraws) {
+  const Method& method = *FindMethod("fedpm");
+  std::vector<float> scores(20000);
+  method.initialize(33, scores);
+  double sum = 0, squares = 0;
+  for (const float s : scores) sum += s, squares += double{s} * double{s};
+  EXPECT_NEAR(sum / 20000, 0, 0.03);
+  EXPECT_NEAR(squares / 20000, 1, 0.04);
+
+  ModelLayout layout;
+  layout.tensors = {{"w", {200, 100}, true}};
+  std::fill(scores.begin(), scores.end(), std::log(0.3f / 0.7f));
+  std::vector<float> other = scores;
+  method.network(layout, 33, 1, scores);
+  method.network(layout, 33, 2, other);
+  EXPECT_NE(scores, other);
+  const double c = std::numbers::e / 10;
+  size_t present = 0, positive = 0;
+  for (const float w : scores) {
+    if (w == 0) continue;
+    ++present;
+    positive += w > 0;
+    ASSERT_NEAR(std::fabs(w), c, 1e-6);
+  }
+  EXPECT_NEAR(present, 6000, 300);
+  EXPECT_NEAR(positive, 3000, 250);
+}
+
+// ---- FedSparsify ----
+
+TEST(FedSparsify, PrunesMoreInEachEpoch) {
+  Client client(10);  // three steps an epoch, three epochs
+  client.settings.codec.keep = 0.2;
+  ASSERT_TRUE(client.Train("fedsparsify"));
+  ASSERT_EQ(client.steps.size(), 9u);
+  const auto zeros = [](std::span<const float> values) {
+    return std::ranges::count(values, 0.0f);
+  };
+  for (int step = 0; step < 9; ++step) {
+    const double left = std::pow(1 - (step / 3) / 3.0, 3);
+    const double density = 1 - 0.8 * (1 - left);
+    EXPECT_EQ(zeros(client.steps[step].masked),
+              static_cast<ptrdiff_t>(kFakeParams) -
+                  std::llround(density * kFakeParams))
+        << step;
+    // What an epoch has pruned stays pruned in it.
+    if (step % 3 > 0) {
+      for (size_t i = 0; i < kFakeParams; ++i) {
+        EXPECT_EQ(client.steps[step].masked[i] == 0,
+                  client.steps[step - 1].masked[i] == 0);
+      }
+    }
+  }
+  // The model itself: what is left of it is where plain steps lead.
+  const std::vector<float>& w = client.local.update;
+  EXPECT_EQ(zeros(w), static_cast<ptrdiff_t>(kFakeParams) - 7);
+  const FakeStep& last = client.steps.back();
+  float least = 1;
+  for (size_t i = 0; i < kFakeParams; ++i) {
+    const double next =
+        last.masked[i] - 0.25 * GradientAt(last.examples, last.masked[i], i);
+    if (w[i] != 0) {
+      EXPECT_NEAR(w[i], next, 1e-6);
+      least = std::min(least, std::fabs(w[i]));
+    }
+  }
+  for (size_t i = 0; i < kFakeParams; ++i) {
+    if (w[i] == 0 && last.masked[i] != 0) {
+      EXPECT_LE(std::fabs(last.masked[i] -
+                          0.25 * GradientAt(last.examples, last.masked[i], i)),
+                least + 1e-6);
+    }
+  }
+  std::vector<float> model(kFakeParams, 3.0f);
+  FindMethod("fedsparsify")->server_step({client.settings, 1, w}, model);
+  ExpectSameBits(model, w);
+}
+
+// ---- FedBAT ----
+
+TEST(FedBat, LearnsSignsAndScales) {
+  Client client(11);        // S = 9: four steps of warm-up
+  client.train.lr = 0.04f;  // keeps the scales within their limits
+  ASSERT_TRUE(client.Train("fedbat"));
+  ASSERT_EQ(client.steps.size(), 9u);
+  std::vector<double> u(kFakeParams);
+  double alpha_0[2] = {}, a[2] = {}, alpha[2] = {};
+  const auto tensor = [](size_t i) { return i < 21 ? 0 : 1; };
+  size_t clipped = 0;
+  for (int tau = 1; tau <= 9; ++tau) {
+    SCOPED_TRACE(tau);
+    const FakeStep& step = client.steps[tau - 1];
+    double of_alpha[2] = {};
+    if (tau == 5) {
+      for (size_t i = 0; i < u.size(); ++i) {
+        alpha_0[tensor(i)] += std::fabs(u[i]) / (tensor(i) == 0 ? 21 : 16);
+      }
+    }
+    for (int t : {0, 1}) {
+      alpha[t] = std::clamp(alpha_0[t] * std::exp(6 * a[t]), 5e-4, 5e-2);
+    }
+    for (size_t i = 0; i < u.size(); ++i) {
+      const double w = client.weights[i];
+      const double g = GradientAt(step.examples, step.masked[i], i);
+      if (tau <= 4) {
+        ASSERT_NEAR(step.masked[i], w + u[i], 1e-5);
+        u[i] -= 0.04 * g;
+        continue;
+      }
+      const int t = tensor(i);
+      const double binary = step.masked[i] - w;
+      ASSERT_NEAR(std::fabs(binary), alpha[t], 1e-5) << i;
+      const double ratio = u[i] / alpha[t];
+      if (std::fabs(ratio) <= 1) {
+        of_alpha[t] += g * (binary / alpha[t] - ratio);
+        u[i] -= 0.04 * g;
+      } else {
+        ++clipped;
+        EXPECT_GT(binary * ratio, 0);  // no draw beyond the scale
+        of_alpha[t] += ratio > 0 ? g : -g;
+      }
+    }
+    for (int t : {0, 1}) {
+      if (tau > 4) {
+        EXPECT_GT(alpha[t], 5e-4);
+        EXPECT_LT(alpha[t], 5e-2);
+        a[t] -= 0.04 * of_alpha[t] * 6 * alpha[t];
+      }
+    }
+  }
+  EXPECT_GT(clipped, 5u);
+  ExpectNear(client.local.update, u);
+  ASSERT_EQ(client.local.scales.size(), 2u);
+  for (int t : {0, 1}) {
+    EXPECT_NEAR(client.local.scales[t], alpha_0[t] * std::exp(6 * a[t]), 1e-5);
+    EXPECT_NE(a[t], 0);
+  }
+}
+
 TEST(Methods, AfterStepEndsTheWork) {
   for (const Method& method : Methods()) {
     for (const int limit : {1, 4, 9}) {
@@ -328,6 +551,18 @@ TEST(Methods, TableHasThePapersSettings) {
   EXPECT_EQ(row("fedavg")->magnitude, 0);
   EXPECT_EQ(row("fedmrn")->magnitude, 0.01);
   EXPECT_EQ(row("fedmrns")->magnitude, 0.005);
+  for (const char* name : {"signsgd", "topk", "terngrad", "drive", "eden",
+                           "fedavg-sm", "fedavg-sms"}) {
+    EXPECT_EQ(row(name)->lr, 0.03) << name;
+    EXPECT_TRUE(CompressesAfterTraining(*row(name))) << name;
+  }
+  EXPECT_EQ(row("fedpm")->lr, 0.1);
+  EXPECT_EQ(row("fedbat")->lr, 0.1);
+  MethodSettings half;
+  half.half = true;
+  EXPECT_EQ(CodecOf(*row("fedavg"), {}), CodecId::kFloat32);
+  EXPECT_EQ(CodecOf(*row("fedavg"), half), CodecId::kFloat16);
+  EXPECT_EQ(CodecOf(*row("fedmrn"), half), CodecId::kMrnBinary);
 }
 
 }  // namespace
