@@ -1,8 +1,9 @@
 // FedSparsify (Stripelis et al.) at a constant upload, as the paper compares
 // it: the local model itself is pruned by magnitude while it is trained, and
-// what is left of it travels. The share of zeros rises over the local epochs by
-// the authors' cubic rule, s_e = s * (1 - (1 - e/E)^3), and reaches s = 1 -
-// keep after the last. The codec (topk) then sends all that is not zero.
+// what is left of it travels. The share of zeros rises in ten stages (epochs,
+// in the paper's setting) by the authors' cubic rule, s_t = s * (1 - (1 -
+// t)^3), and reaches s = 1 - keep at the end. The codec (topk) then sends all
+// that is not zero.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,6 +12,8 @@
 
 namespace fedmrn {
 namespace {
+
+constexpr uint64_t kStages = 10;
 
 // Marks all but the `kept` largest |w|, over all tensors together; of equals at
 // the threshold all stay.
@@ -47,9 +50,13 @@ bool TrainFedSparsify(const ClientWork& work, LocalModel& local) {
   };
   const bool done = ForEachBatch(work, [&](uint32_t step, uint32_t total_steps,
                                            std::span<const uint32_t> examples) {
-    const uint32_t per_epoch = total_steps / work.train.epochs;
-    if ((step - 1) % per_epoch == 0) {
-      MarkPruned(w, kept_at((step - 1.0) / total_steps), local.trained, pruned);
+    const auto stage_of = [&](uint64_t done) {
+      return done * kStages / total_steps;
+    };
+    const uint64_t stage = stage_of(step - 1);
+    if (step == 1 || stage != stage_of(step - 2)) {
+      MarkPruned(w, kept_at(static_cast<double>(stage) / kStages),
+                 local.trained, pruned);
       prune();
     }
     work.learner.Gradient(examples, {work.draw_seed, Purpose::kAugment, step},

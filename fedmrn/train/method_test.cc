@@ -417,22 +417,23 @@ TEST(FedPm, ScoresStartNormalAndNetworksAreDraws) {
 
 // ---- FedSparsify ----
 
-TEST(FedSparsify, PrunesMoreInEachEpoch) {
-  Client client(10);  // three steps an epoch, three epochs
+TEST(FedSparsify, PrunesMoreInEachStage) {
+  Client client(10);  // three steps an epoch
   client.settings.codec.keep = 0.2;
+  client.train.epochs = 10;  // an epoch is a stage
   ASSERT_TRUE(client.Train("fedsparsify"));
-  ASSERT_EQ(client.steps.size(), 9u);
+  ASSERT_EQ(client.steps.size(), 30u);
   const auto zeros = [](std::span<const float> values) {
     return std::ranges::count(values, 0.0f);
   };
-  for (int step = 0; step < 9; ++step) {
-    const double left = std::pow(1 - (step / 3) / 3.0, 3);
+  for (int step = 0; step < 30; ++step) {
+    const double left = std::pow(1 - (step / 3) / 10.0, 3);
     const double density = 1 - 0.8 * (1 - left);
     EXPECT_EQ(zeros(client.steps[step].masked),
               static_cast<ptrdiff_t>(kFakeParams) -
                   std::llround(density * kFakeParams))
         << step;
-    // What an epoch has pruned stays pruned in it.
+    // What a stage has pruned stays pruned in it.
     if (step % 3 > 0) {
       for (size_t i = 0; i < kFakeParams; ++i) {
         EXPECT_EQ(client.steps[step].masked[i] == 0,
