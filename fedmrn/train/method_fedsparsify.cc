@@ -50,8 +50,8 @@ bool TrainFedSparsify(const ClientWork& work, LocalModel& local) {
   };
   const bool done = ForEachBatch(work, [&](uint32_t step, uint32_t total_steps,
                                            std::span<const uint32_t> examples) {
-    const auto stage_of = [&](uint64_t done) {
-      return done * kStages / total_steps;
+    const auto stage_of = [&](uint64_t steps) {
+      return steps * kStages / total_steps;
     };
     const uint64_t stage = stage_of(step - 1);
     if (step == 1 || stage != stage_of(step - 2)) {
