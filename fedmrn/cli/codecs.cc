@@ -191,13 +191,14 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
       return total / static_cast<double>(clients);
     };
     const double frame_bytes = each(static_cast<double>(bytes));
-    fmt::print(
-        "{:<11} {:>11} {:>11.3f} {:>10.1f}x {:>11.4f} {:>9.2f} {:>9.2f}\n",
-        codec.name, Grouped(static_cast<uint64_t>(frame_bytes + 0.5)),
-        8 * frame_bytes / static_cast<double>(params),
-        static_cast<double>(float32_bytes) / static_cast<double>(bytes),
-        outcome->relative_error, each(outcome->encode_ms),
-        each(outcome->aggregate_ms));
+    fmt::print("{:<11} {:>11} {:>11.3f} {:>10.1f}x {:>11} {:>9.2f} {:>9.2f}\n",
+               codec.name, Grouped(static_cast<uint64_t>(frame_bytes + 0.5)),
+               8 * frame_bytes / static_cast<double>(params),
+               static_cast<double>(float32_bytes) / static_cast<double>(bytes),
+               codec.id == CodecId::kMask  // carries probabilities, not updates
+                   ? "-"
+                   : fmt::format("{:.4f}", outcome->relative_error),
+               each(outcome->encode_ms), each(outcome->aggregate_ms));
     if (!out_dir.empty()) {
       const auto path =
           std::filesystem::path(out_dir) / (std::string(codec.name) + ".frame");
@@ -209,7 +210,7 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
       "and times\nare per client. error/mean: |server's mean - exact mean| / "
       "|exact mean|. A\nFedMRN client trains with its mask in place; here "
       "finished updates are masked,\nthe paper's weaker \"FedAvg w. "
-      "SM\".\n\n");
+      "SM\". mask carries FedPM's probabilities, not updates.\n\n");
   if (out_dir.empty()) {
     fmt::print(
         "Next: fedmrn codecs --out frames; "
