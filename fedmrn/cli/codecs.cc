@@ -210,7 +210,7 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
       "and times\nare per client. error/mean: |server's mean - exact mean| / "
       "|exact mean|. A\nFedMRN client trains with its mask in place; here "
       "finished updates are masked,\nthe paper's weaker \"FedAvg w. "
-      "SM\". mask carries FedPM's probabilities, not updates.\n\n");
+      "SM\". mask carries probabilities (FedPM's), not\nupdates.\n\n");
   if (out_dir.empty()) {
     fmt::print(
         "Next: fedmrn codecs --out frames; "
