@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "fedmrn/report/paper.h"
+#include "fedmrn/report/text.h"
 #include "fedmrn/sim/config.h"
 
 namespace fedmrn {
@@ -219,7 +220,7 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
     return std::tuple(MethodOrder(group.method), group.method, !group.standard,
                       group.noise_variant,
                       group.runs.front()->Number("method.magnitude", 0),
-                      group.label);
+                      group.label.size(), group.label);
   });
   return cell;
 }
@@ -252,9 +253,9 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
   });
   setting.fewest_seeds = runs.size();
   for (const Cell& cell : setting.cells) {
-    for (const Group& group : cell.groups) {
-      setting.fewest_seeds = std::min(setting.fewest_seeds, group.runs.size());
-      setting.most_seeds = std::max(setting.most_seeds, group.runs.size());
+    for (const Group* group : cell.Compared()) {
+      setting.fewest_seeds = std::min(setting.fewest_seeds, group->runs.size());
+      setting.most_seeds = std::max(setting.most_seeds, group->runs.size());
     }
   }
   if (const PaperData* data = FindPaperData(setting.data)) {
@@ -277,9 +278,9 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
 void NameSettings(std::vector<Setting>& settings) {
   std::map<std::string, std::vector<Setting*>> same;
   for (Setting& setting : settings) {
-    setting.name =
-        fmt::format("{}, {} rounds × {} epochs", DataTitle(setting.data),
-                    setting.rounds, setting.epochs);
+    setting.name = fmt::format("{}, {} × {}", DataTitle(setting.data),
+                               Counted(setting.rounds, "round"),
+                               Counted(setting.epochs, "epoch"));
     same[setting.name].push_back(&setting);
   }
   for (auto& [name, members] : same) {

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
+#include <optional>
 #include <set>
 
 #include "fedmrn/report/labels.h"
@@ -32,7 +31,7 @@ constexpr char kStyle[] = R"css(
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-behavior: smooth; }
 body {
-  margin: 0 auto; padding: 2.5rem 1rem 4rem; max-width: 70rem;
+  margin: 0 auto; padding: 2.5rem 1rem 4rem; max-width: 74rem;
   background: var(--ground); color: var(--ink);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans",
     "DejaVu Sans", sans-serif;
@@ -58,9 +57,9 @@ nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1.25rem;
 nav a { text-decoration: none; }
 nav a:hover { text-decoration: underline; }
 .table { overflow-x: auto; margin: .75rem 0 1.25rem; max-width: 100%; }
-table { border-collapse: collapse; font-size: .9rem; line-height: 1.35;
+table { border-collapse: collapse; font-size: .86rem; line-height: 1.35;
   font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap;
+th, td { padding: .3rem .4rem; text-align: right; white-space: nowrap;
   font-weight: 400; border-bottom: 1px solid var(--grid); }
 thead th { color: var(--muted); font-size: .82rem; vertical-align: bottom; }
 thead th[colspan] { text-align: center; color: var(--ink); font-weight: 600; }
@@ -91,7 +90,6 @@ summary { cursor: pointer; font-size: .88rem; color: var(--muted); }
 @media (max-width: 30rem) {
   body { padding-top: 1.5rem; }
   h1 { font-size: 1.6rem; }
-  th, td { padding: .3rem .45rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .4rem; }
 }
@@ -325,12 +323,14 @@ class PageWriter {
 
   void Upload() {
     if (study_.settings.empty()) return;
-    Section("upload", "Upload",
-            "Bits per masked parameter in the frames that clients sent. "
-            "Payload: the compressed parameters; dense: batch norm and other "
-            "values that travel as floats; header: header and checksum. \"1 "
-            "in\": how many times smaller than the whole model in float32. "
-            "MB: upload of a whole run, all clients.");
+    Section(
+        "upload", "Upload",
+        "Bits per masked parameter in the frames that clients sent. "
+        "Payload: the compressed parameters; dense: batch norm and other "
+        "values that travel as floats; header: header and checksum. \"1 "
+        "in\": how many times smaller than the whole model in float32. "
+        "MB: upload of a whole run, all clients. A bar with a gap is longer "
+        "than can be shown.");
     for (const Setting& setting : study_.settings) {
       Heading(setting.name);
       Figures({UploadPicture(setting)}, {""});
@@ -377,8 +377,7 @@ class PageWriter {
             config ? LoadClientLabels(*config)
                    : Result<ClientLabels>(config.error());
         if (!view) {
-          Paragraph("note", "Not drawn, since the data is not at hand: " +
-                                view.error().ToString());
+          Paragraph("note", "Not drawn: " + view.error().ToString());
           continue;
         }
         Figures({LabelPicture(*view, fmt::format("{}-{}-labels", setting.slug,

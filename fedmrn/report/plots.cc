@@ -31,76 +31,148 @@ std::string Title(const Setting& setting, const Cell& cell,
   return fmt::format("{}, {}: {}", setting.name, cell.name, what);
 }
 
-// Room on the left for the axis' texts, on the right for the last tic's.
-std::string Frame(double left, double right, double top, double bottom,
-                  double height) {
-  return fmt::format(
-      "set border 3 lc rgb '{axis}'\n"
-      "set tics nomirror scale 0.5 textcolor rgb '{ink}'\n"
-      "set grid lc rgb '{grid}' lt 1 lw 1\n"
-      "set style fill solid 1 noborder\n"
-      "set pointintervalbox 0\n"
-      "set lmargin at screen {}\n"
-      "set rmargin at screen {}\n"
-      "set tmargin at screen {}\n"
-      "set bmargin at screen {}\n",
-      left / kWidth, 1 - right / kWidth, 1 - top / height, bottom / height,
-      fmt::arg("axis", kAxis), fmt::arg("ink", kInk), fmt::arg("grid", kGrid));
-}
+// In pixels of the picture; a letter of its text is about so wide.
+constexpr double kLetter = 8.6;
 
-std::string AxisLabels(std::string_view x, std::string_view y) {
-  return fmt::format(
-      "set xlabel {} textcolor rgb '{}'\nset ylabel {} textcolor rgb '{}' "
-      "offset 1\n",
-      GnuplotText(x), kInk, GnuplotText(y), kInk);
-}
+// Where things stand in a picture: gnuplot counts from the bottom, in parts.
+class Canvas {
+ public:
+  Canvas(double left, double right, double top, double bottom, double height)
+      : height_(height) {
+    script_ = fmt::format(
+        "set border 3 lc rgb '{axis}'\n"
+        "set tics nomirror scale 0.5 textcolor rgb '{ink}'\n"
+        "set grid lc rgb '{grid}' lt 1 lw 1\n"
+        "set style fill solid 1 noborder\n"
+        "unset key\n"
+        "set lmargin at screen {}\n"
+        "set rmargin at screen {}\n"
+        "set tmargin at screen {}\n"
+        "set bmargin at screen {}\n",
+        X(left), X(kWidth - right), Y(top), Y(height - bottom),
+        fmt::arg("axis", kAxis), fmt::arg("ink", kInk),
+        fmt::arg("grid", kGrid));
+  }
+
+  double X(double pixels) const { return pixels / kWidth; }
+  double Y(double pixels) const { return 1 - pixels / height_; }
+  void Add(const std::string& script) { script_ += script; }
+  // `place`: left, center or right, and rotate.
+  void Text(double x, double y, std::string_view text, std::string_view place) {
+    Add(fmt::format("set label {} at screen {},{} {} textcolor rgb '{}'\n",
+                    GnuplotText(text), X(x), Y(y), place, kInk));
+  }
+  Picture Finish(std::string name, std::string title) {
+    return {std::move(name), std::move(title), kWidth,
+            static_cast<int>(height_), std::move(script_)};
+  }
+
+ private:
+  double height_;
+  std::string script_;
+};
+
+// A key below the plot that fills its lines as words do. gnuplot's own knows
+// columns only, as wide as the longest title.
+struct KeyEntry {
+  std::string title;
+  std::string colour, dashes;  // no dashes: a box instead of a line
+  double width = 0;
+};
+
+class Key {
+ public:
+  explicit Key(std::vector<KeyEntry> entries) : entries_(std::move(entries)) {
+    double x = kLeft;
+    for (const KeyEntry& entry : entries_) {
+      const double width =
+          kSample + kLetter * static_cast<double>(entry.title.size());
+      if (x > kLeft && x + width > kWidth) {
+        x = kLeft;
+        ++lines_;
+      }
+      places_.push_back({x, lines_});
+      x += width + kGap;
+    }
+  }
+
+  double height() const {
+    return entries_.empty() ? 0 : (lines_ + 1.0) * kLineHeight + 6;
+  }
+
+  void Draw(Canvas& canvas, double top) const {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const KeyEntry& entry = entries_[i];
+      const double x = places_[i].x,
+                   y = top + (places_[i].line + 0.5) * kLineHeight;
+      if (entry.dashes.empty()) {
+        canvas.Add(fmt::format(
+            "set object rectangle from screen {},{} to screen {},{} fc rgb "
+            "'{}' fs solid 1 noborder\n",
+            canvas.X(x + 8), canvas.Y(y + 5), canvas.X(x + 20), canvas.Y(y - 5),
+            entry.colour));
+      } else {
+        canvas.Add(fmt::format(
+            "set arrow from screen {},{} to screen {},{} nohead lw {} lc rgb "
+            "'{}' dt {}\n",
+            canvas.X(x), canvas.Y(y), canvas.X(x + 24), canvas.Y(y),
+            entry.width, entry.colour, entry.dashes));
+      }
+      canvas.Text(x + kSample, y, entry.title, "left");
+    }
+  }
+
+ private:
+  static constexpr double kLeft = 14, kSample = 30, kGap = 12;
+  struct Place {
+    double x;
+    int line;
+  };
+  std::vector<KeyEntry> entries_;
+  std::vector<Place> places_;
+  int lines_ = 0;
+};
 
 // A line of a plot of lines, with its points.
 struct Line {
-  std::string title;
-  std::string colour, dashes;
-  double width = 2;
+  KeyEntry key;
   std::string points;  // "x y" or "x y std" a line
   bool marks = false;  // a dot and a whisker on every point
 };
 
-// A plot of lines, its key below in columns.
 Picture LinePlot(std::string name, std::string title, std::string_view x_label,
                  const std::string& ranges, const std::vector<Line>& lines) {
-  constexpr double kPlot = 250, kTop = 14, kAxisText = 52;
-  size_t longest = 0;
-  for (const Line& line : lines) longest = std::max(longest, line.title.size());
-  // A letter is about 7 pixels wide, a sample of the line 40.
-  const size_t columns = std::clamp<size_t>(
-      (kWidth - 20) / (7 * longest + 50), 1, std::max<size_t>(1, lines.size()));
-  const size_t key_rows = (lines.size() + columns - 1) / columns;
-  const double bottom = kAxisText + static_cast<double>(key_rows) * kLineHeight;
-  const double height = kTop + kPlot + bottom;
-  std::string script = Frame(62, 18, kTop, bottom, height);
-  script += AxisLabels(x_label, "test accuracy, %");
-  script += fmt::format(
-      "set key at screen 0.5,{} center bottom horizontal maxcols {} samplen 2 "
-      "height 0 width 0 spacing 1 textcolor rgb '{}'\n{}",
-      4 / height, columns, kInk, ranges);
+  constexpr double kPlot = 250, kLeft = 68, kRight = 18, kTop = 14, kTics = 54;
+  std::vector<KeyEntry> entries;
+  for (const Line& line : lines) entries.push_back(line.key);
+  const Key key(std::move(entries));
+  Canvas canvas(kLeft, kRight, kTop, kTics + key.height(),
+                kTop + kPlot + kTics + key.height());
+  canvas.Text((kLeft + kWidth - kRight) / 2, kTop + kPlot + 41, x_label,
+              "center");
+  canvas.Text(12, kTop + kPlot / 2, "test accuracy, %", "center rotate");
+  key.Draw(canvas, kTop + kPlot + kTics);
+  canvas.Add(ranges);
   for (size_t i = 0; i < lines.size(); ++i) {
-    script += fmt::format("$d{} << EOD\n{}EOD\n", i, lines[i].points);
+    canvas.Add(fmt::format("$d{} << EOD\n{}EOD\n", i, lines[i].points));
   }
-  script += "plot ";
+  // Even where there is no line, the empty axes are a plot.
+  canvas.Add("plot NaN");
   for (size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
-    script += fmt::format(
-        "{}$d{} using 1:2 with lines lw {} lc rgb '{}' dt {} title {}",
-        i == 0 ? "" : ", \\\n  ", i, line.width, line.colour, line.dashes,
-        GnuplotText(line.title));
-    if (line.marks) {
-      script += fmt::format(
-          ", \\\n  $d{} using 1:2:3 with yerrorbars pt 7 ps 0.6 lc rgb '{}' "
-          "notitle",
-          i, line.colour);
-    }
+    canvas.Add(
+        fmt::format(", \\\n  $d{} using 1:2 with lines lw {} lc rgb '{}' dt {}",
+                    i, line.key.width, line.key.colour, line.key.dashes));
+    if (!line.marks) continue;
+    // Not as error bars, around whose points gnuplot leaves white rings.
+    canvas.Add(fmt::format(
+        ", \\\n  $d{0} using 1:($2-$3):(0):(2*$3) with vectors nohead lw 1.5 "
+        "lc rgb '{1}', \\\n  $d{0} using 1:2 with points pt 7 ps 0.6 lc rgb "
+        "'{1}'",
+        i, line.key.colour));
   }
-  return {std::move(name), std::move(title), kWidth, static_cast<int>(height),
-          script + "\n"};
+  canvas.Add("\n");
+  return canvas.Finish(std::move(name), std::move(title));
 }
 
 // Accuracy by round, and the upload up to it in MB: means of the seeds.
@@ -152,6 +224,35 @@ std::string AccuracyRange(const std::vector<std::vector<Point>>& curves) {
                      std::min(100.0, std::ceil(high + 0.05 * room)));
 }
 
+// Tics at powers of ten, and between them where there are few.
+std::string UploadRange(const std::vector<std::vector<Point>>& curves) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const auto& curve : curves) {
+    for (const Point& point : curve) {
+      if (point.megabytes <= 0) continue;
+      least = std::min(least, point.megabytes);
+      most = std::max(most, point.megabytes);
+    }
+  }
+  if (most <= 0) return "";
+  least /= 1.15;
+  most *= 1.15;
+  std::string tics;
+  const auto decade = [](double value) {
+    return static_cast<int>(std::floor(std::log10(value)));
+  };
+  for (int power = decade(least); power <= decade(most); ++power) {
+    for (const int times : {1, 2, 5}) {
+      const double at = times * std::pow(10, power);
+      if (at < least || at > most || (times > 1 && most > 100 * least))
+        continue;
+      tics += fmt::format("{}'{:g}' {:g}", tics.empty() ? "" : ", ", at, at);
+    }
+  }
+  return fmt::format("set logscale x\nset xrange [{}:{}]\nset xtics ({})\n",
+                     least, most, tics);
+}
+
 unsigned ColourNumber(std::string_view colour) {
   return static_cast<unsigned>(
       std::stoul(std::string(colour.substr(1)), nullptr, 16));
@@ -171,94 +272,91 @@ struct Bar {
   }
 };
 
+// 1, 2 or 5 times a power of ten: at most about four steps in `range`.
+double TicStep(double range) {
+  if (!(range > 0)) return 1;
+  const double unit = std::pow(10, std::floor(std::log10(range / 4)));
+  for (const int times : {1, 2, 5}) {
+    if (range <= 4 * times * unit) return times * unit;
+  }
+  return 10 * unit;
+}
+
 struct BarAxis {
   std::string label;
   double from = 0;
   double to = 0;  // longer bars are cut off there
-  std::vector<std::pair<std::string, std::string_view>> key;  // name, colour
+  std::vector<KeyEntry> key = {};
 };
 
 // Horizontal bars: their labels need no turned head, on a phone either.
 Picture BarPlot(std::string name, std::string title, const BarAxis& axis,
                 const std::vector<Bar>& bars) {
-  constexpr double kBar = 26, kTop = 8, kAxisText = 48;
-  size_t longest = 0, text = 0;
+  constexpr double kBar = 26, kTop = 8, kTics = 54;
+  size_t label = 0, text = 0;
   for (const Bar& bar : bars) {
-    longest = std::max(longest, bar.label.size());
+    label = std::max(label, bar.label.size());
     text = std::max(text, bar.text.size());
   }
-  const double left = std::clamp(7.4 * static_cast<double>(longest) + 16, 70.0,
-                                 240.0),
-               right = 7.4 * static_cast<double>(text) + 10;
-  const double bottom = kAxisText + (axis.key.empty() ? 0 : kLineHeight);
-  const double height = kTop + kBar * static_cast<double>(bars.size()) + bottom;
-  std::string script = Frame(left, right, kTop, bottom, height);
-  script += AxisLabels(axis.label, "");
-  script += fmt::format(
+  const double left = std::clamp(kLetter * static_cast<double>(label) + 16,
+                                 70.0, kWidth / 2.0),
+               right = kLetter * static_cast<double>(text) + 14,
+               count = static_cast<double>(bars.size());
+  const Key key(axis.key);
+  Canvas canvas(left, right, kTop, kTics + key.height(),
+                kTop + kBar * count + kTics + key.height());
+  canvas.Text(kWidth / 2.0, kTop + kBar * count + 41, axis.label, "center");
+  key.Draw(canvas, kTop + kBar * count + kTics);
+  std::string script = fmt::format(
       "unset grid\nset grid x lc rgb '{}' lt 1 lw 1\n"
       "set border 2 lc rgb '{}'\n"
-      "set xtics scale 0 autofreq\nset ytics scale 0 (",
-      kGrid, kAxis);
+      "set xtics scale 0 {}\nset ytics scale 0 (",
+      kGrid, kAxis, TicStep(axis.to - axis.from));
   for (size_t i = 0; i < bars.size(); ++i) {
     script += fmt::format("{}{} {}", i == 0 ? "" : ", ",
                           GnuplotText(bars[i].label), i);
   }
-  script +=
-      fmt::format(")\nset yrange [{}:-0.5]\nset xrange [{}:{}]\n",
-                  static_cast<double>(bars.size()) - 0.5, axis.from, axis.to);
-  if (axis.key.empty()) {
-    script += "unset key\n";
-  } else {
-    script += fmt::format(
-        "set key at screen 0.5,{} center bottom horizontal maxcols {} samplen "
-        "1 textcolor rgb '{}'\n",
-        4 / height, axis.key.size(), kInk);
-  }
-  script += "$parts << EOD\n";
+  script += fmt::format(")\nset yrange [{}:-0.5]\nset xrange [{}:{}]\n",
+                        count - 0.5, axis.from, axis.to);
+  std::string parts, whiskers;
+  const auto part_text = [&](double from, double to, size_t bar,
+                             std::string_view colour) {
+    const double middle = static_cast<double>(bar);
+    return fmt::format("{} {} {} {} {} {}\n", from, to, middle, middle - 0.34,
+                       middle + 0.34, ColourNumber(colour));
+  };
   for (size_t i = 0; i < bars.size(); ++i) {
-    double from = axis.from;
-    double at = 0;
-    for (size_t part = 0; part < bars[i].parts.size(); ++part) {
-      at += bars[i].parts[part];
-      const double to = std::clamp(at, axis.from, axis.to);
-      script += fmt::format(
-          "{} {} {} {} {} {}\n", from, to, i, static_cast<double>(i) - 0.34,
-          static_cast<double>(i) + 0.34, ColourNumber(bars[i].colours[part]));
+    const Bar& bar = bars[i];
+    double from = axis.from, sum = 0;
+    for (size_t part = 0; part < bar.parts.size(); ++part) {
+      sum += bar.parts[part];
+      const double to = std::clamp(sum, axis.from, axis.to);
+      if (sum > axis.to && from < axis.to) {
+        // A gap before the end shows that the bar goes on.
+        const double length = axis.to - axis.from;
+        const double gap = std::max(from, axis.to - 0.08 * length);
+        parts += part_text(from, gap, i, bar.colours[part]);
+        from = std::max(from, axis.to - 0.06 * length);
+      }
+      parts += part_text(from, to, i, bar.colours[part]);
       from = to;
     }
-  }
-  script += "EOD\n$ends << EOD\n";
-  for (size_t i = 0; i < bars.size(); ++i) {
-    script += fmt::format("{} {} {}\n", bars[i].length(), i,
-                          bars[i].std > 0 ? bars[i].std : 0);
-  }
-  script += "EOD\n";
-  for (size_t i = 0; i < bars.size(); ++i) {
-    const bool cut = bars[i].length() > axis.to;
-    // The whisker, if there is one, ends before the text begins.
-    const double end = std::min(
-        axis.to, bars[i].length() + (bars[i].std > 0 ? bars[i].std : 0));
+    if (bar.std > 0) whiskers += fmt::format("{} {} {}\n", sum, i, bar.std);
     script += fmt::format(
         "set label {} at {},{} left offset 0.6,0 textcolor rgb '{}' front\n",
-        GnuplotText(bars[i].text + (cut ? " →" : "")), end, i, kInk);
+        GnuplotText(bar.text), std::min(axis.to, sum + bar.std), i, kInk);
   }
-  script +=
-      "plot $parts using 1:3:1:2:4:5:6 with boxxyerror lc rgb variable "
-      "notitle";
-  const bool whiskers =
-      std::ranges::any_of(bars, [](const Bar& bar) { return bar.std > 0; });
-  if (whiskers) {
+  script += fmt::format("$parts << EOD\n{}EOD\n$whiskers << EOD\n{}EOD\n",
+                        parts, whiskers);
+  script += "plot $parts using 1:3:1:2:4:5:6 with boxxyerror lc rgb variable";
+  if (!whiskers.empty()) {
     script += fmt::format(
-        ", \\\n  $ends using 1:2:3 with xerrorbars pt -1 lw 1.5 lc rgb '{}' "
-        "notitle",
-        kAxis);
+        ", \\\n  $whiskers using ($1-$3):2:(2*$3):(0) with vectors nohead lw "
+        "1.5 lc rgb '{}'",
+        kMuted);
   }
-  for (const auto& [part, colour] : axis.key) {
-    script += fmt::format(", \\\n  NaN with boxes lc rgb '{}' title {}", colour,
-                          GnuplotText(part));
-  }
-  return {std::move(name), std::move(title), kWidth, static_cast<int>(height),
-          script + "\n"};
+  canvas.Add(script + "\n");
+  return canvas.Finish(std::move(name), std::move(title));
 }
 
 Bar AccuracyBar(const Group& group) {
@@ -288,7 +386,7 @@ Picture TimePicture(const Setting& setting, std::string_view what,
   }
   return BarPlot(fmt::format("{}-{}", setting.slug, what),
                  fmt::format("{}: {}", setting.name, label),
-                 {label, 0, most > 0 ? most : 1, {}}, bars);
+                 {label, 0, most > 0 ? most : 1}, bars);
 }
 
 }  // namespace
@@ -302,10 +400,11 @@ Picture CurvePicture(const Setting& setting, const Cell& cell,
   for (const Group* group : cell.Compared()) {
     const MethodStyle& style = StyleOf(group->method);
     curves.push_back(CurveOf(*group));
-    Line line{group->label, std::string(style.colour),
-              std::string(style.dashes), style.line_width, ""};
+    Line line{{group->label, std::string(style.colour),
+               std::string(style.dashes), style.line_width},
+              ""};
     // Variants of a method share its colour.
-    if (variants[group->method]++ > 0) line.dashes = "'_'";
+    if (variants[group->method]++ > 0) line.key.dashes = "'_'";
     for (const Point& point : curves.back()) {
       line.points += fmt::format(
           "{} {}\n", upload ? point.megabytes : point.round, point.accuracy);
@@ -313,7 +412,7 @@ Picture CurvePicture(const Setting& setting, const Cell& cell,
     if (!line.points.empty()) lines.push_back(std::move(line));
   }
   std::string ranges = AccuracyRange(curves);
-  ranges += upload ? "set logscale x\nset format x '%g'\n"
+  ranges += upload ? UploadRange(curves)
                    : fmt::format("set xrange [0:{}]\n", setting.rounds);
   return LinePlot(Name(setting, cell, upload ? "upload-curve" : "round-curve"),
                   Title(setting, cell,
@@ -355,9 +454,7 @@ std::optional<Picture> AblationPicture(const Setting& setting,
       {fmt::format(
            "test accuracy, %{}",
            from > 0 ? fmt::format(" (axis starts at {:.0f})", from) : ""),
-       from,
-       high,
-       {}},
+       from, high},
       bars);
 }
 
@@ -392,7 +489,7 @@ std::optional<Picture> NoisePicture(const Setting& setting, const Cell& cell,
   const double low_x = least / 1.3, high_x = most * 1.3;
   std::vector<Line> lines;
   if (const Group* fedavg = cell.Standard("fedavg")) {
-    lines.push_back({"FedAvg", kInk, "'-'", 1.5,
+    lines.push_back({{"FedAvg", kInk, "'-'", 1.5},
                      fmt::format("{} {mean}\n{} {mean}\n", low_x, high_x,
                                  fmt::arg("mean", fedavg->best.mean))});
   }
@@ -468,9 +565,9 @@ Picture UploadPicture(const Setting& setting) {
                  {"upload, bits per parameter",
                   0,
                   most_compressed > 0 ? most_compressed : most,
-                  {{"payload", kPayload},
-                   {"dense values", kDense},
-                   {"header, checksum", kHeader}}},
+                  {{"payload", std::string(kPayload), ""},
+                   {"dense values", std::string(kDense), ""},
+                   {"header and checksum", std::string(kHeader), ""}}},
                  bars);
 }
 

@@ -102,8 +102,9 @@ std::string AccuracyNote(const Setting& setting) {
   if (paper == nullptr) return note + "; not a data set of the paper.";
   if (!setting.PaperLength()) {
     note += fmt::format(
-        ", not the paper's {} × {} × {}: the differences are of another "
-        "training, not of another result.",
+        ", not the paper's {} × {} × {}, so the differences are no check of "
+        "the "
+        "paper.",
         paper->rounds, kPaperEpochs, kPaperSeeds);
   } else if (setting.fewest_seeds < kPaperSeeds) {
     note += fmt::format(", as in the paper but for its {} seeds.", kPaperSeeds);
