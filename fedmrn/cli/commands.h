@@ -17,6 +17,7 @@ void AddData(CLI::App& app, int& exit_code);
 void AddDemo(CLI::App& app, int& exit_code);
 void AddInspect(CLI::App& app, int& exit_code);
 void AddPartition(CLI::App& app, int& exit_code);
+void AddReport(CLI::App& app, int& exit_code);
 void AddRun(CLI::App& app, int& exit_code);
 
 // For verbs that take a config: --set, and a flag for each key. What is given

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   AddDemo(app, exit_code);
   AddData(app, exit_code);
   AddPartition(app, exit_code);
+  AddReport(app, exit_code);
   AddCodecs(app, exit_code);
   AddInspect(app, exit_code);
   AddBench(app, exit_code);

@@ -1,26 +1,20 @@
 // fedmrn partition: which examples a config gives to which client, as a table,
 // as JSON and as a picture.
-#include "fedmrn/sim/partition.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/text.h"
+#include "fedmrn/report/labels.h"
 #include "fedmrn/sim/config.h"
-#include "fedmrn/train/dataset.h"
+#include "fedmrn/sim/files.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -37,49 +31,6 @@ struct Options {
 };
 
 constexpr size_t kRowsShown = 20;
-constexpr size_t kClientsDrawn = 100;
-
-// What there is to tell: a config's clients, seen through their labels.
-struct View {
-  Config config;
-  uint32_t classes = 0;
-  std::vector<uint16_t> labels;
-  Partition partition;
-
-  size_t clients() const { return partition.clients(); }
-  std::vector<uint32_t> CountsOf(size_t client) const {
-    std::vector<uint32_t> counts(classes);
-    for (const uint32_t i : partition.of(client)) ++counts[labels[i]];
-    return counts;
-  }
-};
-
-Result<View> MakeView(const Config& config) {
-  const auto& data = config.data;
-  Result<ImageData> images =
-      LoadImages({data.name, data.dir, data.train_examples, 1});
-  if (!images) return images.error();
-  View view{config, images->classes, std::move(images->train.labels), {}};
-  Result<Partition> partition =
-      MakePartition(PartitionSettingsOf(config), view.labels, view.classes,
-                    images->train.clients);
-  if (!partition) return partition.error();
-  view.partition = std::move(*partition);
-  return view;
-}
-
-// "labels, 3 per client"
-std::string KindText(const Config& config) {
-  const auto& partition = config.partition;
-  if (partition.kind == "dirichlet") {
-    return fmt::format("dirichlet, alpha {}", partition.alpha);
-  }
-  if (partition.kind == "labels") {
-    return fmt::format("labels, {} per client, {}", partition.labels_per_client,
-                       partition.labels_assignment);
-  }
-  return partition.kind;
-}
 
 struct Spread {
   uint32_t min, median, max;
@@ -94,7 +45,7 @@ struct Totals {
   Spread examples, labels;  // of a client
 };
 
-Totals TotalsOf(const View& view) {
+Totals TotalsOf(const ClientLabels& view) {
   std::vector<uint32_t> examples, labels;
   for (size_t k = 0; k < view.clients(); ++k) {
     const auto counts = view.CountsOf(k);
@@ -124,10 +75,10 @@ std::string CountsText(const std::vector<uint32_t>& counts) {
   return text;
 }
 
-void PrintTable(const View& view, bool all) {
+void PrintTable(const ClientLabels& view, bool all) {
   fmt::print("{}: {} examples of {} labels, {} clients ({})\n\n",
              view.config.data.name, Grouped(view.labels.size()), view.classes,
-             Grouped(view.clients()), KindText(view.config));
+             Grouped(view.clients()), PartitionText(view.config));
   fmt::print("{:>6}  {:>8}  {:>6}  label:count\n", "client", "examples",
              "labels");
   const size_t shown =
@@ -152,7 +103,7 @@ void PrintTable(const View& view, bool all) {
   line("labels per client", totals.labels);
 }
 
-Json ToJson(const View& view) {
+Json ToJson(const ClientLabels& view) {
   const auto json = [](const Spread& spread) {
     return Json{
         {"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
@@ -177,155 +128,12 @@ Json ToJson(const View& view) {
 
 bool IsPng(std::string_view path) { return path.ends_with(".png"); }
 
-// In gnuplot's single quotes only the quote itself is special.
-std::string GnuplotText(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    out += c;
-    if (c == '\'') out += c;
-  }
-  return out + "'";
-}
-
-// 1, 2 or 5 times a power of ten: at most about four steps up to `most`.
-double NiceStep(double most) {
-  const double unit = std::pow(10, std::floor(std::log10(most / 4)));
-  for (const double times : {1, 2, 5}) {
-    if (most <= 4 * times * unit) return std::max(1.0, times * unit);
-  }
-  return std::max(1.0, 10 * unit);
-}
-
-// Sizes of clients as bars above, a bubble per client and label below; its area
-// is its number of examples.
-std::string GnuplotScript(const View& view, const std::string& path) {
-  const size_t clients = std::min(view.clients(), kClientsDrawn);
-  const double columns = static_cast<double>(clients), rows = view.classes;
-  // In pixels.
-  constexpr double kWidth = 1200, kLeft = 90, kRight = 20;
-  constexpr double kTop = 60, kBars = 110, kGap = 25, kBottom = 60;
-  const double cell_x = (kWidth - kLeft - kRight) / columns;
-  constexpr double kLargest = 26;  // bubble
-  const double cell_y = rows > 20 ? 10 : kLargest;
-  const double bubbles = cell_y * rows;
-  const double height = kTop + kBars + kGap + bubbles + kBottom;
-
-  uint32_t most_examples = 0;
-  std::vector<uint32_t> sizes;  // of bubbles
-  for (size_t k = 0; k < clients; ++k) {
-    most_examples = std::max(
-        most_examples, static_cast<uint32_t>(view.partition.of(k).size()));
-    for (const uint32_t count : view.CountsOf(k)) {
-      if (count > 0) sizes.push_back(count);
-    }
-  }
-  // Nine of ten bubbles fit the width of their cell; few large ones may overlap
-  // their neighbours, since small ones would vanish otherwise.
-  std::ranges::sort(sizes);
-  const uint32_t most = sizes.back();
-  const double full =
-      std::max<double>(sizes[sizes.size() * 9 / 10],
-                       most * (cell_x / kLargest) * (cell_x / kLargest));
-  std::string script =
-      fmt::format("set terminal {} size {:.0f},{:.0f} {}font 'sans,13'\n",
-                  IsPng(path) ? "pngcairo" : "svg", kWidth, height,
-                  IsPng(path) ? "" : "background '#ffffff' ");
-  script += fmt::format("set output {}\n", GnuplotText(path));
-  script += "$sizes << EOD\n";
-  for (size_t k = 0; k < clients; ++k) {
-    script += fmt::format("{} {}\n", k, view.partition.of(k).size());
-  }
-  script += "EOD\n$bubbles << EOD\n";
-  for (size_t k = 0; k < clients; ++k) {
-    const auto counts = view.CountsOf(k);
-    for (uint32_t label = 0; label < view.classes; ++label) {
-      if (counts[label] == 0) continue;
-      // In cells, as wide as 1; at least so large that it can be seen.
-      const double radius =
-          std::max(0.8 / cell_x, 0.48 * std::sqrt(counts[label] / full));
-      script += fmt::format("{} {} {:.4f}\n", k, label, radius);
-    }
-  }
-  script += "EOD\n";
-  const std::string drawn = clients < view.clients()
-                                ? fmt::format("the first {} of {} clients",
-                                              clients, Grouped(view.clients()))
-                                : fmt::format("{} clients", clients);
-  const auto screen = [&](double y) { return 1 - y / height; };
-  script += fmt::format(
-      "set multiplot\n"
-      "unset key\n"
-      "set border 3 lc rgb '#888888'\n"
-      "set tics nomirror scale 0.5 textcolor rgb '#222222'\n"
-      "set lmargin at screen {left}\n"
-      "set rmargin at screen {right}\n"
-      "set xrange [-0.5:{last}]\n"
-      "set label 1 {title} at screen {left},{title_y} noenhanced\n"
-      "set label 2 'Largest bubble: {most} examples' at screen "
-      "{right},{title_y} right textcolor rgb '#666666' noenhanced\n"
-      "set tmargin at screen {bars_top}\n"
-      "set bmargin at screen {bars_bottom}\n"
-      "set yrange [0:*]\n"
-      "set ytics 0,{size_step}\n"
-      "set label 3 'examples' at screen 0.014,{bars_middle} center rotate\n"
-      "set format x ''\n"
-      "set style fill solid 1 noborder\n"
-      "set boxwidth 0.7\n"
-      "set grid y lc rgb '#e4e4e4' lt 1 lw 0.5\n"
-      "plot $sizes using 1:2 with boxes lc rgb '#8c9bb0'\n"
-      "unset label\n"
-      "set label 'label' at screen 0.014,{bubbles_middle} center rotate\n"
-      "set tmargin at screen {bubbles_top}\n"
-      "set bmargin at screen {bubbles_bottom}\n"
-      "set yrange [{last_label}:-0.5]\n"
-      "set ytics 0,{label_step}\n"
-      "set xtics 0,{client_step}\n"
-      "set xlabel 'client'\n"
-      "set format x '%g'\n"
-      "set grid x y lc rgb '#e4e4e4' lt 1 lw 0.5\n"
-      "plot $bubbles using 1:2:3 with circles lc rgb '#302a6fbb'\n"
-      "unset multiplot\n",
-      fmt::arg("left", kLeft / kWidth), fmt::arg("right", 1 - kRight / kWidth),
-      fmt::arg("last", columns - 0.5), fmt::arg("title_y", screen(28)),
-      fmt::arg("title",
-               GnuplotText(fmt::format("{}: {}, {}", view.config.data.name,
-                                       KindText(view.config), drawn))),
-      fmt::arg("most", Grouped(most)), fmt::arg("bars_top", screen(kTop)),
-      fmt::arg("bars_bottom", screen(kTop + kBars)),
-      fmt::arg("bars_middle", screen(kTop + kBars / 2)),
-      fmt::arg("size_step", NiceStep(most_examples)),
-      fmt::arg("bubbles_middle", screen(height - kBottom - bubbles / 2)),
-      fmt::arg("bubbles_top", screen(kTop + kBars + kGap)),
-      fmt::arg("bubbles_bottom", screen(height - kBottom)),
-      fmt::arg("last_label", rows - 0.5),
-      fmt::arg("label_step", view.classes > 20 ? 10 : 1),
-      fmt::arg("client_step", clients > 20 ? 10 : 1));
-  return script;
-}
-
-// Returns what went wrong, if anything.
-std::optional<std::string> Draw(const View& view, const std::string& path) {
-  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
-    return "gnuplot draws the picture and is not installed (Debian: apt "
-           "install gnuplot-nox); --no-picture does without";
-  }
-  // gnuplot's own word on a file that cannot be written is no help.
-  if (std::FILE* file = std::fopen(path.c_str(), "wb")) {
-    std::fclose(file);
-  } else {
-    return fmt::format("{}: cannot write it: {}", path, std::strerror(errno));
-  }
-  const std::string script = GnuplotScript(view, path);
-  std::FILE* gnuplot = popen("gnuplot", "w");
-  if (gnuplot == nullptr) {
-    return fmt::format("cannot start gnuplot: {}", std::strerror(errno));
-  }
-  const bool written =
-      std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
-  if (pclose(gnuplot) != 0 || !written) {
-    return fmt::format("{}: gnuplot could not draw it", path);
-  }
-  return std::nullopt;
+Status WritePicture(const ClientLabels& view, const std::string& path) {
+  const Result<std::string> drawn =
+      Draw(LabelPicture(view, "partition"),
+           IsPng(path) ? PictureFormat::kPng : PictureFormat::kSvg);
+  if (!drawn) return drawn.error();
+  return WriteFileAtomically(path, AsBytes(*drawn));
 }
 
 int Run(const Options& options) {
@@ -345,7 +153,7 @@ int Run(const Options& options) {
     fmt::print(stderr, "{}\n", config.error().ToString());
     return kExitBadInput;
   }
-  const Result<View> view = MakeView(*config);
+  const Result<ClientLabels> view = LoadClientLabels(*config);
   if (!view) return failed(view.error().ToString());
   if (options.json) {
     fmt::print("{}\n", ToJson(*view).dump(2));
@@ -357,8 +165,8 @@ int Run(const Options& options) {
       !options.no_picture && (!options.json || !options.out.empty());
   if (!draw) return kExitOk;
   const std::string path = options.out.empty() ? "partition.svg" : options.out;
-  if (const auto problem = Draw(*view, path)) {
-    failed(*problem);
+  if (const Status written = WritePicture(*view, path); !written) {
+    failed(written.error().ToString());
     return options.out.empty() ? kExitOk : kExitBadInput;
   }
   if (!options.json) fmt::print("{:<19} {}\n", "picture", path);

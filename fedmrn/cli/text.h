@@ -1,37 +1,14 @@
-// How the verbs write numbers for people.
+// How the verbs write for people on a terminal; numbers: fedmrn/report/text.h.
 #pragma once
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdint>
-#include <string>
+#include <cstddef>
+
+#include "fedmrn/report/text.h"
 
 namespace fedmrn::cli {
-
-// 1234567 -> "1,234,567", whatever the locale.
-inline std::string Grouped(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (size_t left = digits.size(); left > 3;) {
-    left -= 3;
-    digits.insert(left, 1, ',');
-  }
-  return digits;
-}
-
-// 5642000 -> "5.64 MB".
-inline std::string Megabytes(uint64_t bytes) {
-  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
-}
-
-// "42 s", "3 min 20 s", "1 h 05 min".
-inline std::string Duration(double seconds) {
-  const auto s = static_cast<uint64_t>(seconds + 0.5);
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
-  return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
-}
 
 // Of stderr's terminal.
 inline size_t TerminalWidth() {

@@ -40,16 +40,18 @@ class Descriptor {
   int fd_;
 };
 
-Status WriteAndSync(const std::string& path, int flags, ByteView bytes) {
+// `name` is the file's for people, who have not heard of temporary ones.
+Status WriteAndSync(const std::string& path, const std::string& name, int flags,
+                    ByteView bytes) {
   Descriptor file(path, O_WRONLY | O_CREAT | flags);
-  if (file.get() < 0) return Failed(path, "open");
+  if (file.get() < 0) return Failed(name, "write");
   while (!bytes.empty()) {
     const ssize_t wrote = write(file.get(), bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return Failed(path, "write");
+    if (wrote < 0) return Failed(name, "write");
     bytes = bytes.subspan(static_cast<size_t>(wrote));
   }
-  if (fsync(file.get()) != 0 || !file.Close()) return Failed(path, "write");
+  if (fsync(file.get()) != 0 || !file.Close()) return Failed(name, "write");
   return Ok();
 }
 
@@ -91,7 +93,7 @@ Result<Bytes> ReadFile(const std::string& path) {
 
 Status WriteFileAtomically(const std::string& path, ByteView bytes) {
   const std::string temporary = path + ".tmp";
-  if (Status wrote = WriteAndSync(temporary, O_TRUNC, bytes); !wrote) {
+  if (Status wrote = WriteAndSync(temporary, path, O_TRUNC, bytes); !wrote) {
     unlink(temporary.c_str());
     return wrote;
   }
@@ -109,7 +111,7 @@ Status GrowFile(const std::string& path, ByteView bytes) {
       !std::equal(old->begin(), old->end(), bytes.begin())) {
     return WriteFileAtomically(path, bytes);
   }
-  return WriteAndSync(path, O_APPEND, bytes.subspan(old->size()));
+  return WriteAndSync(path, path, O_APPEND, bytes.subspan(old->size()));
 }
 
 Result<FolderLock> FolderLock::Take(const std::string& folder) {

@@ -73,7 +73,7 @@ TEST_F(Files, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(nowhere.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(
       nowhere.error().ToString(),
-      Path("no/file.tmp") + ": cannot open it: No such file or directory");
+      Path("no/file") + ": cannot write it: No such file or directory");
 
   fs::create_directories(Path("folder"));
   EXPECT_EQ(WriteFileAtomically(Path("folder"), AsBytes("x")).error().message,

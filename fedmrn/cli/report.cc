@@ -1,0 +1,148 @@
+// fedmrn report: runs compared, as a page, tables and pictures.
+#include <fmt/format.h>
+
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fedmrn/cli/commands.h"
+#include "fedmrn/report/groups.h"
+#include "fedmrn/report/page.h"
+#include "fedmrn/report/runs.h"
+#include "fedmrn/report/tables.h"
+#include "fedmrn/report/text.h"
+#include "fedmrn/sim/files.h"
+
+namespace fedmrn::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> dirs;
+  std::string out = "report.html";
+  std::string csv;
+  std::string markdown;
+  std::string plots;
+};
+
+std::string UtcNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  return std::string(
+      text, std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &utc));
+}
+
+// A report may replace an older one, not what somebody else wrote.
+Status CheckReplaceable(const std::string& path) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return Ok();
+  const Result<Bytes> bytes = ReadFile(path);
+  if (!bytes) return bytes.error();
+  if (MadeByReport(AsText(*bytes))) return Ok();
+  return Error{ErrorCode::kDuplicate,
+               path +
+                   ": is there already, and not made by fedmrn report: "
+                   "remove it or choose another name"};
+}
+
+Status WritePictures(const std::string& folder,
+                     const std::vector<Picture>& pictures) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorCode::kUnavailable,
+                 folder + ": cannot make it: " + error.message()};
+  }
+  for (const Picture& picture : pictures) {
+    for (const auto& [format, suffix] :
+         {std::pair(PictureFormat::kSvg, ".svg"),
+          std::pair(PictureFormat::kPng, ".png")}) {
+      const Result<std::string> drawn = Draw(picture, format);
+      if (!drawn) return drawn.error();
+      const Status written = WriteFileAtomically(
+          folder + "/" + picture.name + suffix, AsBytes(*drawn));
+      if (!written) return written;
+    }
+  }
+  return Ok();
+}
+
+Status Report(const Options& options) {
+  for (const std::string& path : {options.out, options.csv, options.markdown}) {
+    const Status replaceable = CheckReplaceable(path);
+    if (!replaceable) return replaceable;
+  }
+  Result<std::vector<SavedRun>> runs = ReadRuns(options.dirs);
+  if (!runs) return runs.error();
+  const Study study = MakeStudy(std::move(*runs));
+  const Result<Page> page = MakePage(study, FEDMRN_VERSION, UtcNow());
+  if (!page) return page.error();
+  if (!options.plots.empty()) {
+    const Status written = WritePictures(options.plots, page->pictures);
+    if (!written) return written;
+    fmt::print("{:<9} {} (SVG and PNG: {})\n", "pictures", options.plots,
+               page->pictures.size());
+  }
+  const auto write = [](const char* what, const std::string& path,
+                        const std::string& text) -> Status {
+    if (path.empty()) return Ok();
+    const Status written = WriteFileAtomically(path, AsBytes(text));
+    if (written) fmt::print("{:<9} {}\n", what, path);
+    return written;
+  };
+  Status written = write("CSV", options.csv, CsvReport(study));
+  if (!written) return written;
+  written = write("Markdown", options.markdown, MarkdownReport(study));
+  if (!written) return written;
+  written = write("report", options.out, page->html);
+  if (!written) return written;
+  fmt::print("{:<9} {}", "runs", study.runs.size());
+  if (study.unfinished > 0) {
+    fmt::print(", {} not finished and only listed", study.unfinished);
+  }
+  if (study.repeated > 0) {
+    fmt::print(", {} with the config of another", study.repeated);
+  }
+  fmt::print("\n");
+  return Ok();
+}
+
+}  // namespace
+
+void AddReport(CLI::App& app, int& exit_code) {
+  CLI::App* report = app.add_subcommand(
+      "report", "Compare runs, beside the paper: a page, tables, pictures");
+  report->footer(
+      "  fedmrn report runs\n"
+      "  fedmrn report runs --out results.html --csv results.csv\n\n"
+      "Takes every folder with a run.json at or below DIR. Runs that differ\n"
+      "only in their seed are averaged. The page is one file that opens from\n"
+      "the disk, without network or script.");
+  auto options = std::make_shared<Options>();
+  report->add_option("DIR", options->dirs, "Folders with results of fedmrn run")
+      ->required();
+  report->add_option("--out", options->out, "The page")
+      ->type_name("FILE")
+      ->capture_default_str();
+  report->add_option("--csv", options->csv, "Also a row per method and setting")
+      ->type_name("FILE");
+  report->add_option("--markdown", options->markdown, "Also the tables")
+      ->type_name("FILE");
+  report
+      ->add_option("--plots", options->plots,
+                   "Also the page's pictures, as SVG and PNG")
+      ->type_name("DIR");
+  report->callback([options, &exit_code] {
+    if (const Status done = Report(*options); !done) {
+      std::fflush(stdout);
+      fmt::print(stderr, "fedmrn report: {}\n", done.error().ToString());
+      exit_code = kExitBadInput;
+    }
+  });
+}
+
+}  // namespace fedmrn::cli

@@ -1,0 +1,452 @@
+#include "fedmrn/report/groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "fedmrn/report/paper.h"
+#include "fedmrn/report/text.h"
+#include "fedmrn/sim/config.h"
+
+namespace fedmrn {
+namespace {
+
+using Values = std::map<std::string, std::string>;
+
+bool In(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Numbers and text as JSON writes them, as SavedRun::config has them.
+std::string Canonical(const std::string& value) {
+  const auto json = nlohmann::ordered_json::parse(value, nullptr, false);
+  return json.is_discarded() ? value : json.dump();
+}
+
+bool ChangesResults(std::string_view key) {
+  for (const ConfigKey& known : ConfigKeys()) {
+    if (known.name == key) return known.changes_results;
+  }
+  return !key.starts_with("run.");
+}
+
+// Keys of the method and its training: they tell apart what a cell compares.
+bool IsMethodKey(std::string_view key) {
+  return key.starts_with("method.") ||
+         In(key, {"train.lr", "train.momentum", "train.weight_decay"});
+}
+
+// Keys of how the clients share the data, and of those the ones that matter.
+bool IsPartitionKey(std::string_view key) {
+  return key.starts_with("partition.") && key != "partition.clients";
+}
+bool MattersTo(std::string_view kind, std::string_view key) {
+  if (In(key, {"partition.alpha", "partition.min_examples"})) {
+    return kind == "dirichlet";
+  }
+  if (In(key, {"partition.labels_per_client", "partition.labels_assignment"})) {
+    return kind == "labels";
+  }
+  return true;
+}
+
+enum class Part { kSetting, kPartition, kMethod };
+
+Values ValuesOf(const SavedRun& run, Part part) {
+  Values values;
+  const std::string kind = run.Get("partition.kind");
+  for (const auto& [key, value] : run.config) {
+    if (key == "seed" || !ChangesResults(key)) continue;
+    const Part of = IsMethodKey(key)      ? Part::kMethod
+                    : IsPartitionKey(key) ? Part::kPartition
+                                          : Part::kSetting;
+    if (of == part && MattersTo(kind, key)) values[key] = value;
+  }
+  return values;
+}
+
+// What the program takes where the config is silent. Of a method that it does
+// not know, the learning rate and the noise are not known either.
+Values DefaultsOf(const std::string& method) {
+  const std::string setting = "method.name=" + method;
+  const Result<Config> known = ParseConfig("", "", std::span(&setting, 1));
+  Values defaults;
+  for (const auto& [key, value] :
+       ConfigValues(known ? *known : ParseConfig("", "", {}).value())) {
+    defaults[key] = Canonical(value);
+  }
+  defaults.erase("method.name");
+  if (!known) {
+    defaults.erase("method.magnitude");
+    defaults.erase("train.lr");
+  }
+  return defaults;
+}
+
+std::string BareKey(const std::string& key) {
+  return key.substr(key.rfind('.') + 1);
+}
+
+std::string Unquoted(const std::string& value) {
+  const bool text = value.size() >= 2 && value.front() == '"';
+  return text ? value.substr(1, value.size() - 2) : value;
+}
+
+// "alpha=0.1"
+std::string KeyText(const std::string& key, const std::string& value) {
+  return BareKey(key) + "=" + Unquoted(value);
+}
+
+template <typename T, typename Of>
+std::set<std::string> Varying(const std::vector<T>& items, Of values_of) {
+  std::map<std::string, std::set<std::string>> seen;
+  for (const T& item : items) {
+    for (const auto& [key, value] : values_of(item)) seen[key].insert(value);
+  }
+  std::set<std::string> keys;
+  for (const auto& [key, values] : seen) {
+    if (values.size() > 1) keys.insert(key);
+  }
+  return keys;
+}
+
+// Label, `standard` and the kinds of variants of one method's groups of a cell.
+void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
+  const Values defaults = DefaultsOf(method);
+  const auto values_of = [](const Group* group) {
+    return ValuesOf(*group->runs.front(), Part::kMethod);
+  };
+  const std::set<std::string> varying = Varying(groups, values_of);
+  for (Group* group : groups) {
+    const Values values = values_of(group);
+    const auto off = [&](const char* key) {
+      const auto found = values.find(key);
+      return found != values.end() && found->second == "false";
+    };
+    const bool no_sm = off("method.stochastic"),
+               no_pm = off("method.progressive");
+    std::string label = MethodTitle(method);
+    if (no_sm || no_pm) {
+      label += no_sm && no_pm ? " w/o PSM" : no_sm ? " w/o SM" : " w/o PM";
+    }
+    bool noise = false, other = false;
+    for (const auto& [key, value] : values) {
+      if (In(key, {"method.name", "method.stochastic", "method.progressive"})) {
+        continue;
+      }
+      const auto usual = defaults.find(key);
+      const bool differs = usual != defaults.end() && usual->second != value;
+      const bool unknown = usual == defaults.end() && varying.contains(key);
+      // A tuned learning rate is no other method, unless there are several.
+      const bool tuned = !key.starts_with("method.") && !varying.contains(key);
+      if ((!differs && !unknown) || tuned) continue;
+      label += " " + KeyText(key, value);
+      (In(key, {"method.noise", "method.magnitude"}) ? noise : other) = true;
+    }
+    const bool masks = In(method, {"fedmrn", "fedmrns"});
+    group->label = label;
+    group->standard = label == MethodTitle(method);
+    group->ablation = masks && (no_sm || no_pm) && !noise && !other;
+    group->noise_variant = masks && noise && !no_sm && !no_pm && !other;
+  }
+}
+
+double Percent(double accuracy) { return 100 * accuracy; }
+
+void Measure(Group& group) {
+  std::ranges::sort(group.runs, {},
+                    [](const SavedRun* run) { return run->Number("seed", 0); });
+  std::vector<double> best, last;
+  double bytes = 0;
+  for (const SavedRun* run : group.runs) {
+    double top = std::nan(""), end = std::nan("");
+    for (const RoundRow& row : run->rows) {
+      bytes += static_cast<double>(row.uplink_bytes);
+      if (std::isnan(row.accuracy)) continue;
+      end = Percent(row.accuracy);
+      if (!(top >= end)) top = end;
+    }
+    best.push_back(top);
+    last.push_back(end);
+  }
+  group.best = SpreadOf(best);
+  group.last = SpreadOf(last);
+  group.uploaded_mb = bytes / 1e6 / static_cast<double>(group.runs.size());
+  group.cost = CostOf(group.runs);
+}
+
+Cell MakeCell(const std::vector<const SavedRun*>& runs) {
+  const SavedRun& first = *runs.front();
+  Cell cell;
+  cell.kind = first.Get("partition.kind");
+  cell.name = cell.kind;
+  for (const PaperPartition& known : kPaperPartitions) {
+    if (known.kind == cell.kind) cell.name = known.name;
+  }
+  cell.paper = cell.name != cell.kind;
+  Values usual = DefaultsOf("");
+  if (const PaperData* data = FindPaperData(first.Get("data.name"))) {
+    usual["partition.alpha"] = fmt::format("{}", data->alpha);
+    usual["partition.labels_per_client"] =
+        fmt::format("{}", data->labels_per_client);
+  }
+  for (const auto& [key, value] : ValuesOf(first, Part::kPartition)) {
+    if (key == "partition.kind" || !usual.contains(key)) continue;
+    if (usual[key] == value) continue;
+    cell.name += ", " + KeyText(key, value);
+    cell.paper = false;
+  }
+  std::map<Values, Group> groups;
+  for (const SavedRun* run : runs) {
+    groups[ValuesOf(*run, Part::kMethod)].runs.push_back(run);
+  }
+  for (auto& [values, group] : groups) {
+    group.method = group.runs.front()->Get("method.name");
+    Measure(group);
+    cell.groups.push_back(std::move(group));
+  }
+  std::map<std::string, std::vector<Group*>> by_method;
+  for (Group& group : cell.groups) by_method[group.method].push_back(&group);
+  for (auto& [method, members] : by_method) LabelGroups(method, members);
+  // The standard first, then variants of one key by its number.
+  std::ranges::sort(cell.groups, {}, [](const Group& group) {
+    return std::tuple(MethodOrder(group.method), group.method, !group.standard,
+                      group.noise_variant,
+                      group.runs.front()->Number("method.magnitude", 0),
+                      group.label.size(), group.label);
+  });
+  return cell;
+}
+
+size_t PartitionOrder(const Cell& cell) {
+  return static_cast<size_t>(
+      std::ranges::find(kPaperPartitions, cell.kind, &PaperPartition::kind) -
+      kPaperPartitions.begin());
+}
+
+Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
+  const SavedRun& first = *runs.front();
+  const auto integer = [&](const char* key) {
+    const double value = first.Number(key, 0);
+    return value >= 0 && value < 4e9 ? static_cast<uint32_t>(value) : 0;
+  };
+  Setting setting;
+  setting.data = first.Get("data.name");
+  setting.rounds = integer("rounds.count");
+  setting.epochs = integer("train.epochs");
+  std::map<Values, std::vector<const SavedRun*>> cells;
+  for (const SavedRun* run : runs) {
+    cells[ValuesOf(*run, Part::kPartition)].push_back(run);
+  }
+  for (const auto& [values, members] : cells) {
+    setting.cells.push_back(MakeCell(members));
+  }
+  std::ranges::sort(setting.cells, {}, [](const Cell& cell) {
+    return std::tuple(PartitionOrder(cell), !cell.paper, cell.name);
+  });
+  setting.fewest_seeds = runs.size();
+  for (const Cell& cell : setting.cells) {
+    for (const Group* group : cell.Compared()) {
+      setting.fewest_seeds = std::min(setting.fewest_seeds, group->runs.size());
+      setting.most_seeds = std::max(setting.most_seeds, group->runs.size());
+    }
+  }
+  if (const PaperData* data = FindPaperData(setting.data)) {
+    // The program's defaults are the paper's settings, except for these.
+    Values paper = DefaultsOf("");
+    paper["data.name"] = "\"" + setting.data + "\"";
+    paper["model.name"] = fmt::format("\"{}\"", data->model);
+    // The authors' code weighs by batches, the paper's text by examples.
+    for (const auto& [key, value] : ValuesOf(first, Part::kSetting)) {
+      if (In(key, {"rounds.count", "train.epochs", "rounds.weight"})) continue;
+      if (!paper.contains(key) || paper[key] == value) continue;
+      setting.departures.push_back(fmt::format(
+          "{}={} ({})", key, Unquoted(value), Unquoted(paper[key])));
+    }
+  }
+  return setting;
+}
+
+// Names, with the keys in which settings of one data set and length differ.
+void NameSettings(std::vector<Setting>& settings) {
+  std::map<std::string, std::vector<Setting*>> same;
+  for (Setting& setting : settings) {
+    setting.name = fmt::format("{}, {} × {}", DataTitle(setting.data),
+                               Counted(setting.rounds, "round"),
+                               Counted(setting.epochs, "epoch"));
+    same[setting.name].push_back(&setting);
+  }
+  for (auto& [name, members] : same) {
+    const auto values_of = [](const Setting* setting) {
+      return ValuesOf(*setting->cells.front().groups.front().runs.front(),
+                      Part::kSetting);
+    };
+    const std::set<std::string> varying = Varying(members, values_of);
+    for (Setting* setting : members) {
+      for (const auto& [key, value] : values_of(setting)) {
+        if (varying.contains(key)) setting->name += ", " + KeyText(key, value);
+      }
+    }
+  }
+  std::set<std::string> slugs;
+  for (Setting& setting : settings) {
+    std::string slug =
+        fmt::format("{}-{}x{}", setting.data, setting.rounds, setting.epochs);
+    for (char& c : slug) {
+      if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
+    }
+    setting.slug = slug;
+    for (int n = 2; !slugs.insert(setting.slug).second; ++n) {
+      setting.slug = fmt::format("{}-{}", slug, n);
+    }
+  }
+}
+
+}  // namespace
+
+Spread SpreadOf(std::span<const double> values) {
+  const double count = static_cast<double>(values.size());
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean,
+          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan("")};
+}
+
+Cost CostOf(std::span<const SavedRun* const> runs) {
+  Cost cost;
+  double clients = 0, params = 0, values = 0;
+  for (const SavedRun* run : runs) {
+    for (const RoundRow& row : run->rows) {
+      // Frames that were refused count where they are part of the upload.
+      const auto bytes = [](uint64_t count) {
+        return static_cast<double>(count);
+      };
+      cost.payload_bits += 8 * bytes(row.payload_bytes);
+      cost.dense_bits += 8 * bytes(row.dense_bytes);
+      cost.header_bits +=
+          8 * (bytes(row.uplink_bytes) - bytes(row.payload_bytes) -
+               bytes(row.dense_bytes));
+      cost.train_s += row.train_s;
+      cost.encode_s += row.encode_s;
+      clients += row.clients;
+      params += row.clients * static_cast<double>(run->masked_params);
+      values += row.clients *
+                static_cast<double>(run->masked_params + run->dense_values);
+    }
+  }
+  for (double* bits :
+       {&cost.payload_bits, &cost.dense_bits, &cost.header_bits}) {
+    *bits /= params;
+  }
+  cost.train_s /= clients;
+  cost.encode_s /= clients;
+  cost.float32_bits = 32 * values / params;
+  return cost;
+}
+
+const Group* Cell::Standard(std::string_view method) const {
+  for (const Group& group : groups) {
+    if (group.standard && group.method == method) return &group;
+  }
+  return nullptr;
+}
+
+const Group* Cell::Labelled(std::string_view label) const {
+  const auto group = std::ranges::find(groups, label, &Group::label);
+  return group == groups.end() ? nullptr : &*group;
+}
+
+std::vector<const Group*> Cell::Compared() const {
+  std::vector<const Group*> compared;
+  for (const Group& group : groups) {
+    if (!group.variant() || Standard(group.method) == nullptr) {
+      compared.push_back(&group);
+    }
+  }
+  return compared;
+}
+
+bool Setting::PaperLength() const {
+  const PaperData* paper = FindPaperData(data);
+  return paper != nullptr && rounds == paper->rounds && epochs == kPaperEpochs;
+}
+
+const Cell* Setting::PaperCell(std::string_view kind) const {
+  for (const Cell& cell : cells) {
+    if (cell.paper && cell.kind == kind) return &cell;
+  }
+  return nullptr;
+}
+
+std::vector<Setting::Row> Setting::Rows() const {
+  std::vector<const Group*> groups;
+  for (const Cell& cell : cells) {
+    for (const Group* group : cell.Compared()) groups.push_back(group);
+  }
+  std::ranges::stable_sort(groups, {}, [](const Group* group) {
+    return std::tuple(MethodOrder(group->method), group->method,
+                      !group->standard);
+  });
+  std::vector<Row> rows;
+  for (const Group* group : groups) {
+    auto row = std::ranges::find(rows, group->label, &Row::label);
+    if (row == rows.end()) {
+      row = rows.insert(rows.end(), {group->label, group->method, {}});
+    }
+    row->runs.insert(row->runs.end(), group->runs.begin(), group->runs.end());
+  }
+  return rows;
+}
+
+Study MakeStudy(std::vector<SavedRun> runs) {
+  Study study;
+  study.runs = std::move(runs);
+  study.same_as.resize(study.runs.size());
+  // By everything that changes results, seed included.
+  std::map<Values, const SavedRun*> seen;
+  std::map<Values, std::vector<const SavedRun*>> settings;
+  for (size_t i = 0; i < study.runs.size(); ++i) {
+    const SavedRun& run = study.runs[i];
+    if (!run.finished || run.rows.empty()) {
+      ++study.unfinished;
+      continue;
+    }
+    Values all = {{"seed", run.Get("seed")}};
+    for (const Part part : {Part::kSetting, Part::kPartition, Part::kMethod}) {
+      all.merge(ValuesOf(run, part));
+    }
+    const auto [first, is_new] = seen.emplace(all, &run);
+    if (!is_new) {
+      study.same_as[i] = first->second;
+      ++study.repeated;
+      continue;
+    }
+    settings[ValuesOf(run, Part::kSetting)].push_back(&run);
+  }
+  for (const auto& [values, members] : settings) {
+    study.settings.push_back(MakeSetting(members));
+  }
+  const auto data_order = [](const Setting& setting) {
+    const PaperData* data = FindPaperData(setting.data);
+    return data == nullptr ? PaperDataSets().size()
+                           : static_cast<size_t>(data - PaperDataSets().data());
+  };
+  // The paper's order; of one data set, the longest training first.
+  std::ranges::stable_sort(study.settings, {}, [&](const Setting& setting) {
+    return std::tuple(data_order(setting), setting.data,
+                      -static_cast<int64_t>(setting.rounds) * setting.epochs);
+  });
+  NameSettings(study.settings);
+  return study;
+}
+
+}  // namespace fedmrn

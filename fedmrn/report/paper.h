@@ -1,0 +1,67 @@
+// What the paper reports, to stand beside what was measured here: Tables 1 and
+// 2 of "Masked Random Noise for Communication Efficient Federated Learning",
+// with the settings behind them; and how methods are called and drawn.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace fedmrn {
+
+// The paper's partitions, in its order.
+struct PaperPartition {
+  std::string_view kind;  // partition.kind of a config
+  std::string_view name;
+};
+inline constexpr std::array<PaperPartition, 3> kPaperPartitions = {
+    {{"iid", "IID"}, {"dirichlet", "Non-IID-1"}, {"labels", "Non-IID-2"}}};
+
+// Settings that all its runs share.
+inline constexpr uint32_t kPaperEpochs = 10, kPaperSeeds = 5;
+
+struct PaperData {
+  std::string_view name;  // data.name of a config
+  std::string_view title;
+  uint32_t rounds;
+  std::string_view model;
+  double alpha;                // of Non-IID-1
+  uint32_t labels_per_client;  // of Non-IID-2
+};
+std::span<const PaperData> PaperDataSets();
+const PaperData* FindPaperData(std::string_view name);  // null: not in it
+// "FMNIST"; names that the paper does not have, as they are.
+std::string DataTitle(std::string_view name);
+
+struct PaperAccuracy {
+  double mean, std;  // percent, of five seeds
+};
+// Table 1, by a config's names; nothing if the paper does not have it.
+std::optional<PaperAccuracy> PaperTable1(std::string_view method,
+                                         std::string_view data,
+                                         std::string_view partition_kind);
+// Table 2: accuracy lost against FedAvg, summed over the three partitions.
+std::optional<double> PaperTable2(std::string_view method,
+                                  std::string_view data);
+
+// Its place in tables, name and look in plots are a method's own on all pages.
+struct MethodStyle {
+  std::string_view name;  // method.name of a config
+  std::string_view title;
+  std::string_view colour;
+  std::string_view dashes;  // gnuplot's dashtype
+  double line_width;
+};
+// The paper's order, then what is not in its tables.
+std::span<const MethodStyle> MethodStyles();
+// Of a method without a row: a style in grey, with an empty title.
+const MethodStyle& StyleOf(std::string_view method);
+// Where it stands in MethodStyles; methods without a row come last.
+size_t MethodOrder(std::string_view method);
+std::string MethodTitle(std::string_view method);
+
+}  // namespace fedmrn

@@ -1,0 +1,198 @@
+#include "fedmrn/report/runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "fedmrn/report/text.h"
+#include "fedmrn/sim/files.h"
+
+namespace fedmrn {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+Error Bad(const std::string& path, const std::string& what) {
+  return {ErrorCode::kBadFormat, path + ": " + what};
+}
+
+// Of any type, and of keys that are missing: null.
+const Json& At(const Json& object, const char* key) {
+  static const Json null;
+  const auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
+std::string TextOf(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+uint64_t CountOf(const Json& value) {
+  return value.is_number_unsigned() ? value.get<uint64_t>() : 0;
+}
+
+std::string Dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void Flatten(const Json& object, const std::string& prefix,
+             std::vector<std::pair<std::string, std::string>>& out) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object()) {
+      Flatten(value, prefix + key + ".", out);
+    } else {
+      out.emplace_back(prefix + key, Dump(value));
+    }
+  }
+}
+
+std::string MachineText(const Json& machine) {
+  std::string text = TextOf(At(machine, "cpu"));
+  if (text.empty()) text = TextOf(At(machine, "architecture"));
+  const auto add = [&](const std::string& more) {
+    if (!more.empty()) text += (text.empty() ? "" : ", ") + more;
+  };
+  if (const uint64_t cores = CountOf(At(machine, "cores"))) {
+    add(Counted(cores, "core"));
+  }
+  add(TextOf(At(machine, "os")));
+  return text;
+}
+
+Result<SavedRun> ReadRun(const std::string& folder) {
+  SavedRun run;
+  run.folder = folder;
+  const std::string json_path = folder + "/run.json",
+                    csv_path = folder + "/rounds.csv";
+  const Result<Bytes> json_bytes = ReadFile(json_path);
+  if (!json_bytes) return json_bytes.error();
+  const Json json = Json::parse(AsText(*json_bytes), nullptr,
+                                /*allow_exceptions=*/false);
+  if (json.is_discarded() || !json.is_object()) {
+    return Bad(json_path, "is damaged: it is not a JSON object");
+  }
+  const Json& config = At(json, "config");
+  if (config.is_object()) Flatten(config, "", run.config);
+  for (const char* key : {"method.name", "data.name", "partition.kind"}) {
+    if (run.Get(key).empty()) {
+      return Bad(json_path,
+                 fmt::format("has no config.{}; it is no run of fedmrn, or "
+                             "damaged",
+                             key));
+    }
+  }
+  run.finished = At(json, "finished") == true;
+  run.masked_params = CountOf(At(json, "masked_params"));
+  run.dense_values = CountOf(At(json, "dense_values"));
+  if (run.masked_params == 0) {
+    return Bad(json_path, "has no masked_params; it is damaged");
+  }
+  run.model_sha256 = TextOf(At(json, "model_sha256"));
+  run.version = TextOf(At(json, "fedmrn_version"));
+  run.machine = MachineText(At(json, "machine"));
+  run.started = TextOf(At(json, "started"));
+  run.ended = TextOf(At(json, "ended"));
+
+  const Result<Bytes> csv = ReadFile(csv_path);
+  if (!csv) return csv.error();
+  Result<std::vector<RoundRow>> rows = ParseRoundsCsv(AsText(*csv));
+  if (!rows) return Bad(csv_path, rows.error().ToString());
+  run.rows = std::move(*rows);
+  if (run.rows.size() != CountOf(At(json, "rounds_done")) && run.finished) {
+    return Bad(csv_path,
+               fmt::format("has {} rounds, but run.json tells of {}",
+                           run.rows.size(), CountOf(At(json, "rounds_done"))));
+  }
+  return run;
+}
+
+// Folders with a run.json at or below `dir`, into `folders`.
+Status FindRuns(const std::string& dir, std::vector<fs::path>& folders) {
+  const auto unreadable = [](const fs::path& path, const std::error_code& why) {
+    return Error{ErrorCode::kUnavailable,
+                 path.string() + ": cannot read it: " + why.message()};
+  };
+  std::error_code error;
+  if (!fs::is_directory(dir, error)) {
+    if (!error) error = std::make_error_code(std::errc::not_a_directory);
+    return unreadable(dir, error);
+  }
+  if (fs::exists(fs::path(dir) / "run.json", error)) folders.emplace_back(dir);
+  fs::recursive_directory_iterator entry(dir, error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) &&
+        fs::exists(entry->path() / "run.json", ignored)) {
+      folders.push_back(entry->path());
+    }
+  }
+  if (error) return unreadable(dir, error);
+  return Ok();
+}
+
+}  // namespace
+
+std::string SavedRun::Get(std::string_view key) const {
+  const auto entry = std::ranges::find(
+      config, key, &std::pair<std::string, std::string>::first);
+  if (entry == config.end()) return "";
+  const Json value = Json::parse(entry->second, nullptr, false);
+  return value.is_string() ? value.get<std::string>() : entry->second;
+}
+
+double SavedRun::Number(std::string_view key, double otherwise) const {
+  const Json value = Json::parse(Get(key), nullptr, false);
+  return value.is_number() ? value.get<double>() : otherwise;
+}
+
+Result<std::vector<SavedRun>> ReadRuns(std::span<const std::string> dirs) {
+  std::vector<fs::path> folders;
+  for (const std::string& dir : dirs) {
+    const Status found = FindRuns(dir, folders);
+    if (!found) return found.error();
+  }
+  if (folders.empty()) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("{}: no run here or below: none has a run.json; "
+                             "fedmrn run --out DIR makes one",
+                             fmt::join(dirs, ", "))};
+  }
+  for (fs::path& folder : folders) folder = folder.lexically_normal();
+  std::ranges::sort(folders);
+  std::vector<SavedRun> runs;
+  std::set<fs::path> seen;
+  for (const fs::path& folder : folders) {
+    std::error_code ignored;
+    // One that is given, and lies below another that is given.
+    if (!seen.insert(fs::canonical(folder, ignored)).second) continue;
+    std::string name = folder.string();
+    if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+    Result<SavedRun> run = ReadRun(name);
+    if (!run) return run.error();
+    runs.push_back(std::move(*run));
+  }
+  return runs;
+}
+
+std::string ConfigToml(const SavedRun& run) {
+  std::string top, text, section;
+  for (const auto& [name, value] : run.config) {
+    const size_t dot = name.rfind('.');
+    if (dot == name.npos) {
+      top += fmt::format("{} = {}\n", name, value);
+      continue;
+    }
+    if (name.substr(0, dot) != section) {
+      section = name.substr(0, dot);
+      text += fmt::format("[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", name.substr(dot + 1), value);
+  }
+  return top + text;
+}
+
+}  // namespace fedmrn

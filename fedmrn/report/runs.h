@@ -1,0 +1,46 @@
+// Run folders, as `fedmrn run` leaves them, read back. The config is read as
+// names and values, not as a Config: runs of older and newer versions of the
+// program, with keys and methods that this one does not know, can stand on the
+// same page.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fedmrn/core/result.h"
+#include "fedmrn/sim/results.h"
+
+namespace fedmrn {
+
+struct SavedRun {
+  std::string folder;  // as given, or found below what was given
+  // {"train.lr", "0.1"}, in the file's order; values as JSON and TOML write
+  // them, so text is in quotes.
+  std::vector<std::pair<std::string, std::string>> config;
+  std::vector<RoundRow> rows;
+  bool finished = false;
+  uint64_t masked_params = 0;
+  uint64_t dense_values = 0;
+  std::string model_sha256;
+  std::string version;
+  std::string machine;  // "AMD EPYC, 2 cores, Debian GNU/Linux 12"
+  std::string started, ended;
+
+  // A key's value without quotes, or nothing if there is no such key.
+  std::string Get(std::string_view key) const;
+  // `otherwise` if it is no number.
+  double Number(std::string_view key, double otherwise) const;
+};
+
+// Every folder with a run.json at or below `dirs`, each once, in the order of
+// their names. The error is a sentence that begins with the file.
+Result<std::vector<SavedRun>> ReadRuns(std::span<const std::string> dirs);
+
+// The config as TOML that `fedmrn run` takes.
+std::string ConfigToml(const SavedRun& run);
+
+}  // namespace fedmrn

@@ -1,0 +1,90 @@
+// How programs and pages write numbers for people, and how text from outside
+// enters HTML, a shell command or a gnuplot script without being taken for a
+// part of it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace fedmrn {
+
+// 1234567 -> "1,234,567", whatever the locale.
+inline std::string Grouped(uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (size_t left = digits.size(); left > 3;) {
+    left -= 3;
+    digits.insert(left, 1, ',');
+  }
+  return digits;
+}
+
+// 5642000 -> "5.64 MB".
+inline std::string Megabytes(uint64_t bytes) {
+  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// "42 s", "3 min 20 s", "1 h 05 min".
+inline std::string Duration(double seconds) {
+  const auto s = static_cast<uint64_t>(seconds + 0.5);
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
+  return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
+}
+
+// "3 runs", "1 run".
+inline std::string Counted(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", Grouped(count), noun, count == 1 ? "" : "s");
+}
+
+inline std::string HtmlText(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+// In gnuplot's single quotes only the quote itself is special, and the end of
+// the line.
+inline std::string GnuplotText(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    if (c == '\'') out += c;
+  }
+  return out + "'";
+}
+
+// A word of a POSIX shell command, in quotes only where it needs them.
+inline std::string ShellWord(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "_-./=+:,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) {
+    return std::string(text);
+  }
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace fedmrn
