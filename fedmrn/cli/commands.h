@@ -18,6 +18,7 @@ void AddDemo(CLI::App& app, int& exit_code);
 void AddInspect(CLI::App& app, int& exit_code);
 void AddPartition(CLI::App& app, int& exit_code);
 void AddRun(CLI::App& app, int& exit_code);
+void AddTheory(CLI::App& app, int& exit_code);
 
 // For verbs that take a config: --set, and a flag for each key. What is given
 // goes to `settings` as "key=value", in the order of the command line.

@@ -5,19 +5,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/gnuplot.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/train/dataset.h"
@@ -175,18 +171,6 @@ Json ToJson(const View& view) {
   return out;
 }
 
-bool IsPng(std::string_view path) { return path.ends_with(".png"); }
-
-// In gnuplot's single quotes only the quote itself is special.
-std::string GnuplotText(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    out += c;
-    if (c == '\'') out += c;
-  }
-  return out + "'";
-}
-
 // 1, 2 or 5 times a power of ten: at most about four steps up to `most`.
 double NiceStep(double most) {
   const double unit = std::pow(10, std::floor(std::log10(most / 4)));
@@ -226,11 +210,7 @@ std::string GnuplotScript(const View& view, const std::string& path) {
   const double full =
       std::max<double>(sizes[sizes.size() * 9 / 10],
                        most * (cell_x / kLargest) * (cell_x / kLargest));
-  std::string script =
-      fmt::format("set terminal {} size {:.0f},{:.0f} {}font 'sans,13'\n",
-                  IsPng(path) ? "pngcairo" : "svg", kWidth, height,
-                  IsPng(path) ? "" : "background '#ffffff' ");
-  script += fmt::format("set output {}\n", GnuplotText(path));
+  std::string script = GnuplotHead(path, kWidth, height);
   script += "$sizes << EOD\n";
   for (size_t k = 0; k < clients; ++k) {
     script += fmt::format("{} {}\n", k, view.partition.of(k).size());
@@ -303,39 +283,13 @@ std::string GnuplotScript(const View& view, const std::string& path) {
   return script;
 }
 
-// Returns what went wrong, if anything.
-std::optional<std::string> Draw(const View& view, const std::string& path) {
-  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
-    return "gnuplot draws the picture and is not installed (Debian: apt "
-           "install gnuplot-nox); --no-picture does without";
-  }
-  // gnuplot's own word on a file that cannot be written is no help.
-  if (std::FILE* file = std::fopen(path.c_str(), "wb")) {
-    std::fclose(file);
-  } else {
-    return fmt::format("{}: cannot write it: {}", path, std::strerror(errno));
-  }
-  const std::string script = GnuplotScript(view, path);
-  std::FILE* gnuplot = popen("gnuplot", "w");
-  if (gnuplot == nullptr) {
-    return fmt::format("cannot start gnuplot: {}", std::strerror(errno));
-  }
-  const bool written =
-      std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
-  if (pclose(gnuplot) != 0 || !written) {
-    return fmt::format("{}: gnuplot could not draw it", path);
-  }
-  return std::nullopt;
-}
-
 int Run(const Options& options) {
   const auto failed = [](const std::string& message) {
     std::fflush(stdout);
     fmt::print(stderr, "fedmrn partition: {}\n", message);
     return kExitBadInput;
   };
-  if (!options.out.empty() && !options.out.ends_with(".svg") &&
-      !IsPng(options.out)) {
+  if (!options.out.empty() && !IsPicture(options.out)) {
     return failed("--out " + options.out + ": must end in .svg or .png");
   }
   const Result<Config> config =
@@ -357,9 +311,10 @@ int Run(const Options& options) {
       !options.no_picture && (!options.json || !options.out.empty());
   if (!draw) return kExitOk;
   const std::string path = options.out.empty() ? "partition.svg" : options.out;
-  if (const auto problem = Draw(*view, path)) {
-    failed(*problem);
-    return options.out.empty() ? kExitOk : kExitBadInput;
+  if (const auto problem = DrawPicture(GnuplotScript(*view, path), path)) {
+    if (!options.out.empty()) return failed(*problem);
+    failed(*problem + "; --no-picture does without");
+    return kExitOk;
   }
   if (!options.json) fmt::print("{:<19} {}\n", "picture", path);
   return kExitOk;
