@@ -59,6 +59,10 @@ class ProgressLine {
 
 const char* Verdict(bool holds) { return holds ? "holds" : "DOES NOT HOLD"; }
 
+std::string SlopeText(const theory::Slope& slope) {
+  return fmt::format("{:.2f} (+-{:.2f})", slope.slope, slope.error);
+}
+
 void PrintConvex(const theory::Settings& s, const theory::ConvexReport& r) {
   const theory::Constants& c = r.constants;
   fmt::print(
@@ -83,9 +87,9 @@ void PrintConvex(const theory::Settings& s, const theory::ConvexReport& r) {
                row.fedmrn.mean, row.fedmrn_bound, row.lemma_q);
   }
   fmt::print(
-      "\nslope      FedAvg {:.2f}, FedMRN {:.2f}, of the gap against gamma + T "
-      "from\n           T = {} to {} (Theorem 1: -1)\n",
-      r.fedavg.slope, r.fedmrn.slope, Grouped(r.fedmrn.from),
+      "\nslope      FedAvg {}, FedMRN {}, of the gap against\n"
+      "           gamma + T from T = {} to {} (Theorem 1: -1)\n",
+      SlopeText(r.fedavg), SlopeText(r.fedmrn), Grouped(r.fedmrn.from),
       Grouped(r.fedmrn.to));
   fmt::print(
       "assumed    gradients up to {:.2f} (G = {:g}), deviations up to {:.2f} "
@@ -137,10 +141,11 @@ void PrintNetwork(const theory::NetworkReport& r) {
                row.fedmrn.mean, row.fedmrn_bound);
   }
   fmt::print(
-      "\nslope      FedAvg {:.2f}, FedMRN {:.2f} against T (the bound: -1/2 in "
-      "the end)\n"
+      "\nslope      FedAvg {}, FedMRN {}, against T\n"
+      "           (the bound: -1/2 in the end)\n"
       "bound      at {} T: {}\n",
-      r.fedavg.slope, r.fedmrn.slope, r.rows.size(), Verdict(r.bound_holds));
+      SlopeText(r.fedavg), SlopeText(r.fedmrn), r.rows.size(),
+      Verdict(r.bound_holds));
 }
 
 Json ToJson(const Estimate& estimate) {
@@ -148,7 +153,10 @@ Json ToJson(const Estimate& estimate) {
 }
 
 Json ToJson(const theory::Slope& slope) {
-  return {{"slope", slope.slope}, {"from", slope.from}, {"to", slope.to}};
+  return {{"slope", slope.slope},
+          {"standard_error", slope.error},
+          {"from", slope.from},
+          {"to", slope.to}};
 }
 
 Json ToJson(const theory::Constants& c) {

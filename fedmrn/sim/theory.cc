@@ -57,43 +57,61 @@ Status CheckSettings(const Settings& s) {
   return Ok();
 }
 
-// Collects one value per seed.
+// One value per seed.
 class Samples {
  public:
   void Add(double value) {
-    ++count_;
+    values_.push_back(value);
     sum_ += value;
-    squares_ += value * value;
+  }
+  size_t count() const { return values_.size(); }
+  double Mean() const { return sum_ / static_cast<double>(count()); }
+  double MeanWithout(size_t i) const {
+    return (sum_ - values_[i]) / static_cast<double>(count() - 1);
   }
   Estimate estimate() const {
-    const double mean = sum_ / count_;
-    const double variance =
-        std::max(0.0, squares_ / count_ - mean * mean) / (count_ - 1);
-    return {mean, std::sqrt(variance)};
+    const auto n = static_cast<double>(count());
+    double squares = 0;
+    for (const double value : values_) {
+      squares += (value - Mean()) * (value - Mean());
+    }
+    return {Mean(), std::sqrt(squares / (n * (n - 1)))};
   }
 
  private:
-  double count_ = 0, sum_ = 0, squares_ = 0;
+  std::vector<double> values_;
+  double sum_ = 0;
 };
 
-// Points are (x, y) with the T that they belong to.
 struct Point {
   uint64_t T;
-  double x, y;
+  double x;
+  Samples y;
 };
 
+// Least squares on the logarithms; the error by leaving out one seed after the
+// other (jackknife).
 Slope FitSlope(const std::vector<Point>& points) {
-  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (const Point& point : points) {
-    const double log_x = std::log(point.x), log_y = std::log(point.y);
-    n += 1;
-    x += log_x;
-    y += log_y;
-    xx += log_x * log_x;
-    xy += log_x * log_y;
+  const auto fit = [&](const auto& y_of) {
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    for (const Point& point : points) {
+      const double log_x = std::log(point.x), log_y = std::log(y_of(point.y));
+      n += 1;
+      x += log_x;
+      y += log_y;
+      xx += log_x * log_x;
+      xy += log_x * log_y;
+    }
+    return (n * xy - x * y) / (n * xx - x * x);
+  };
+  Samples left_out;
+  const size_t seeds = points.front().y.count();
+  for (size_t i = 0; i < seeds; ++i) {
+    left_out.Add(fit([i](const Samples& y) { return y.MeanWithout(i); }));
   }
-  return {(n * xy - x * y) / (n * xx - x * x), points.front().T,
-          points.back().T};
+  return {fit([](const Samples& y) { return y.Mean(); }),
+          static_cast<double>(seeds - 1) * left_out.estimate().error,
+          points.front().T, points.back().T};
 }
 
 // Counts work in client steps.
@@ -118,81 +136,6 @@ double TotalWork(const Settings& s) {
          (static_cast<double>(s.seeds) * s.sampled + network);
 }
 
-// Sums |S(x) - x|^2 and |x|^2 in units of the noise's magnitude, so that late
-// rounds, whose noise is small, count as much as early ones.
-class ErrorSums {
- public:
-  explicit ErrorSums(uint32_t steps) : steps_(steps) {}
-
-  // Masks x as in the forward pass of `at`, without PM and with.
-  void AddStep(Masking masking, const LocalStep& at, std::span<const float> x) {
-    x_.assign(x.begin(), x.end());
-    zero_.assign(x.size(), 0.0f);
-    hat_.resize(x.size());
-    Step& sums = steps_[at.step - 1];
-    const double unit = masking.noise.magnitude;
-    // Draws of their own, apart from the run's.
-    masking.draw_seed = ~masking.draw_seed;
-    for (const bool progressive : {false, true}) {
-      masking.progressive = progressive;
-      MaskedStep(masking, at, zero_, {}, x_, hat_);
-      const double squares = SquaredDistance(hat_, x_) / (unit * unit);
-      (progressive ? sums.pm : sums.sm) += squares;
-      (progressive ? sums.pm_norm : sums.sm_norm) += std::sqrt(squares);
-    }
-    sums.x += SquaredDistance(x_, zero_) / (unit * unit);
-  }
-
-  void AddSent(const Masking& masking, std::span<const float> x,
-               std::span<const float> sent) {
-    const double unit = masking.noise.magnitude;
-    zero_.assign(x.size(), 0.0f);
-    sent_.sm += SquaredDistance(sent, x) / (unit * unit);
-    sent_.x += SquaredDistance(x, zero_) / (unit * unit);
-  }
-
-  MaskingError result() const {
-    Step all;
-    MaskingError error;
-    for (const Step& step : steps_) {
-      all.sm += step.sm;
-      all.pm += step.pm;
-      all.sm_norm += step.sm_norm;
-      all.pm_norm += step.pm_norm;
-      all.x += step.x;
-      if (step.x > 0) {
-        error.largest_q_step =
-            std::max(error.largest_q_step, std::sqrt(step.sm / step.x));
-      }
-    }
-    error.q_sm = std::sqrt(all.sm / all.x);
-    error.q_pm = std::sqrt(all.pm / all.x);
-    error.ratio = std::sqrt(all.pm / all.sm);
-    error.ratio_of_norms = all.pm_norm / all.sm_norm;
-    if (sent_.x > 0) error.q_sent = std::sqrt(sent_.sm / sent_.x);
-    return error;
-  }
-
- private:
-  struct Step {
-    double sm = 0, pm = 0, sm_norm = 0, pm_norm = 0, x = 0;
-  };
-
-  static double SquaredDistance(std::span<const float> a,
-                                std::span<const float> b) {
-    double sum = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-      const double difference = double{a[i]} - double{b[i]};
-      sum += difference * difference;
-    }
-    return sum;
-  }
-
-  std::vector<Step> steps_;
-  Step sent_;
-  std::vector<float> x_, zero_, hat_;
-};
-
 LocalTraining FedMrnOf(const Settings& s) {
   return s.progressive ? LocalTraining::kPsm : LocalTraining::kSm;
 }
@@ -215,7 +158,7 @@ uint64_t RunSeed(uint64_t seed, uint32_t run) {
 }
 
 Result<ConvexReport> CheckConvex(const Settings& s, Work& work,
-                                 ErrorSums& masking_error) {
+                                 MaskingErrorSums& masking_error) {
   const ConvexProblem problem =
       MakeConvexProblem(LinearExamples(s.seed, s.clients, kExamples,
                                        s.dimension, s.heterogeneity),
@@ -245,7 +188,6 @@ Result<ConvexReport> CheckConvex(const Settings& s, Work& work,
   const LocalTraining methods[] = {LocalTraining::kFedAvg, FedMrnOf(s)};
   std::vector<std::vector<Samples>> gaps(std::size(methods),
                                          std::vector<Samples>(recorded.size()));
-  uint64_t frames = 0, frame_bytes = 0;
   for (uint32_t run = 0; run < s.seeds; ++run) {
     for (size_t m = 0; m < std::size(methods); ++m) {
       size_t next = 0;
@@ -278,13 +220,8 @@ Result<ConvexReport> CheckConvex(const Settings& s, Work& work,
       if (methods[m] == LocalTraining::kFedAvg) continue;
       report.largest_update_over_noise = std::max(
           report.largest_update_over_noise, extremes->update_over_noise);
-      frames += extremes->frames;
-      frame_bytes += extremes->frame_bytes;
     }
   }
-  report.bits_per_parameter =
-      8.0 * static_cast<double>(frame_bytes) /
-      (static_cast<double>(frames) * static_cast<double>(s.dimension));
   report.assumptions_hold = report.largest_gradient <= c.G &&
                             report.largest_deviation <= c.sigma &&
                             report.largest_update_over_noise <= 1;
@@ -317,61 +254,17 @@ Result<ConvexReport> CheckConvex(const Settings& s, Work& work,
                          row.fedmrn.mean <= row.fedmrn_bound;
     report.rows.push_back(row);
   }
-  const auto slope = [&](Estimate ConvexRow::*gap) {
+  const auto slope = [&](const std::vector<Samples>& gap) {
     std::vector<Point> points;
-    for (const ConvexRow& row : report.rows) {
-      if (row.steps * 10 < report.rows.back().steps) continue;
-      points.push_back({row.steps,
-                        report.gamma + static_cast<double>(row.steps) + 1,
-                        (row.*gap).mean});
+    for (size_t i = 0; i < recorded.size(); ++i) {
+      const uint64_t T = report.rows[i].steps;
+      if (T * 10 < report.rows.back().steps) continue;
+      points.push_back({T, report.gamma + static_cast<double>(T) + 1, gap[i]});
     }
     return FitSlope(points);
   };
-  report.fedavg = slope(&ConvexRow::fedavg);
-  report.fedmrn = slope(&ConvexRow::fedmrn);
-  return report;
-}
-
-// One x for all steps: coordinates uniform within half the noise, as far as
-// updates of S steps can come (|u| <= eta_0 S G, the noise is twice that).
-MaskingError MeasureFixedVector(const Settings& s, double& q_exact) {
-  constexpr size_t kParams = 4096;
-  constexpr float kMagnitude = 1;
-  const uint32_t draws = std::max(1u, 128 / s.steps);
-  Random random({s.seed, Purpose::kSynthetic, 1u << 30});
-  std::vector<float> x(kParams);
-  double squares = 0;
-  for (float& value : x) {
-    value = static_cast<float>(random.Uniform() - 0.5);
-    squares += double{value} * value;
-  }
-  q_exact = std::sqrt(kParams * kMagnitude * kMagnitude / squares - 1);
-  ErrorSums sums(s.steps);
-  for (uint32_t draw = 0; draw < draws; ++draw) {
-    const Masking masking{MaskKind::kSigned,
-                          true,
-                          true,
-                          {NoiseKind::kBernoulli, kMagnitude, random.Word64()},
-                          random.Word64()};
-    for (uint32_t step = 1; step <= s.steps; ++step) {
-      sums.AddStep(masking, {step, s.steps, 0}, x);
-    }
-  }
-  return sums.result();
-}
-
-MaskingReport CheckMasking(const Settings& s, const ErrorSums& sums) {
-  MaskingReport report;
-  report.trajectory = sums.result();
-  report.fixed = MeasureFixedVector(s, report.fixed_q_exact);
-  const double S = s.steps;
-  report.proposition = std::sqrt((S + 1) * (2 * S + 1) / (6 * S * S));
-  report.elementwise = std::sqrt((S + 1) / (2 * S));
-  const auto agrees = [&](double factor) {
-    return std::abs(report.fixed.ratio - factor) < 0.01;
-  };
-  report.proposition_holds = agrees(report.proposition);
-  report.elementwise_holds = agrees(report.elementwise);
+  report.fedavg = slope(gaps[0]);
+  report.fedmrn = slope(gaps[1]);
   return report;
 }
 
@@ -392,6 +285,7 @@ Result<NetworkReport> CheckNetwork(const Settings& s, Work& work) {
   BoundInputs inputs{c, static_cast<double>(s.clients),
                      static_cast<double>(s.sampled),
                      static_cast<double>(s.steps), 0};
+  std::vector<Point> fedavg_points, fedmrn_points;
   for (uint32_t i = 0; i < kNetworkTimes; ++i) {
     const uint32_t rounds =
         std::max(1u, s.rounds >> (2 * (kNetworkTimes - i) - 1));
@@ -433,6 +327,8 @@ Result<NetworkReport> CheckNetwork(const Settings& s, Work& work) {
     }
     row.fedavg = fedavg.estimate();
     row.fedmrn = fedmrn.estimate();
+    fedavg_points.push_back({row.steps, T, fedavg});
+    fedmrn_points.push_back({row.steps, T, fedmrn});
     inputs.q = 0;
     row.fedavg_bound = NetworkBound(inputs, T, report.start_value);
     inputs.q = report.lemma_q;
@@ -442,16 +338,8 @@ Result<NetworkReport> CheckNetwork(const Settings& s, Work& work) {
                          row.fedmrn.mean <= row.fedmrn_bound;
     report.rows.push_back(row);
   }
-  const auto slope = [&](Estimate NetworkRow::*average) {
-    std::vector<Point> points;
-    for (const NetworkRow& row : report.rows) {
-      points.push_back(
-          {row.steps, static_cast<double>(row.steps), (row.*average).mean});
-    }
-    return FitSlope(points);
-  };
-  report.fedavg = slope(&NetworkRow::fedavg);
-  report.fedmrn = slope(&NetworkRow::fedmrn);
+  report.fedavg = FitSlope(fedavg_points);
+  report.fedmrn = FitSlope(fedmrn_points);
   return report;
 }
 
@@ -496,12 +384,12 @@ Result<Report> Check(const Settings& settings,
   if (const Status sound = CheckSettings(settings); !sound)
     return sound.error();
   Work work(TotalWork(settings), on_progress);
-  ErrorSums masking_error(settings.steps);
+  MaskingErrorSums masking_error(settings.steps);
   Report report;
   Result<ConvexReport> convex = CheckConvex(settings, work, masking_error);
   if (!convex) return convex.error();
   report.convex = std::move(*convex);
-  report.masking = CheckMasking(settings, masking_error);
+  report.masking = CheckMasking(settings.seed, settings.steps, masking_error);
   Result<NetworkReport> network = CheckNetwork(settings, work);
   if (!network) return network.error();
   report.network = std::move(*network);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fedmrn/core/result.h"
+#include "fedmrn/sim/theory_masking.h"
 #include "fedmrn/sim/theory_problem.h"
 
 namespace fedmrn::theory {
@@ -47,6 +48,7 @@ struct ConvexRow {
 // y ~ x^slope by least squares over points in [from, to].
 struct Slope {
   double slope = 0;
+  double error = 0;  // standard error, from the seeds' scatter
   uint64_t from = 0, to = 0;
 };
 
@@ -63,27 +65,7 @@ struct ConvexReport {
   double largest_deviation = 0;          // at most sigma
   double largest_update_over_noise = 0;  // at most 1: masks are unbiased
   bool assumptions_hold = false;
-  bool bound_holds = false;       // at every row, for both
-  double bits_per_parameter = 0;  // of FedMRN's frames, headers and all
-};
-
-// The masking error of S local steps, PM beside none, on the same x.
-struct MaskingError {
-  double q_sm = 0, q_pm = 0;  // sqrt(E|S(x) - x|^2 / E|x|^2)
-  double ratio = 0;           // q_pm / q_sm
-  double ratio_of_norms = 0;  // of E|S(x) - x|, not squared
-  double largest_q_step = 0;  // q_sm of the worst step but the first
-  double q_sent = 0;          // of the mask that travels
-};
-
-struct MaskingReport {
-  MaskingError trajectory;  // x: the updates u of the local steps
-  MaskingError fixed;       // x: one vector, all steps
-  double fixed_q_exact = 0;
-  double proposition = 0;  // sqrt(sum tau^2 / S^3)
-  double elementwise = 0;  // sqrt(sum tau / S^2): E[P^2] = E[P] = p
-  bool proposition_holds = false;
-  bool elementwise_holds = false;
+  bool bound_holds = false;  // at every row, for both
 };
 
 struct NetworkRow {

@@ -59,7 +59,7 @@ class Client {
   }
 
   std::span<const float> update() const { return u_; }
-  Extremes& extremes() { return extremes_; }
+  const Extremes& extremes() const { return extremes_; }
 
  private:
   void Gradient(uint32_t client, uint32_t example) {
@@ -158,8 +158,6 @@ Result<Extremes> RunFederated(const Objective& objective,
       if (const Status added = aggregator->Add(*frame); !added) {
         return added.error();
       }
-      ++client.extremes().frames;
-      client.extremes().frame_bytes += frame->size();
       if (observer.on_send) {
         const Result<FrameView> view = ParseFrame(*frame);
         if (!view) return view.error();

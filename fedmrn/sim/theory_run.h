@@ -52,7 +52,6 @@ struct Observer {
 struct Extremes {
   double gradient_norm = 0;      // the largest |grad F_k(x, xi)| used
   double update_over_noise = 0;  // the largest |u_i / n_i|: 1 is unbiased still
-  uint64_t frames = 0, frame_bytes = 0;
 };
 
 // From `start`; a pure function of its arguments. FedAvg and FedMRN with one
