@@ -19,6 +19,7 @@ void AddInspect(CLI::App& app, int& exit_code);
 void AddPartition(CLI::App& app, int& exit_code);
 void AddReport(CLI::App& app, int& exit_code);
 void AddRun(CLI::App& app, int& exit_code);
+void AddTheory(CLI::App& app, int& exit_code);
 
 // For verbs that take a config: --set, and a flag for each key. What is given
 // goes to `settings` as "key=value", in the order of the command line.

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   AddReport(app, exit_code);
   AddCodecs(app, exit_code);
   AddInspect(app, exit_code);
+  AddTheory(app, exit_code);
   AddBench(app, exit_code);
   try {
     app.parse(argc, argv);

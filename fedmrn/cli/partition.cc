@@ -12,9 +12,9 @@
 
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/text.h"
+#include "fedmrn/report/gnuplot.h"
 #include "fedmrn/report/labels.h"
 #include "fedmrn/sim/config.h"
-#include "fedmrn/sim/files.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -126,24 +126,13 @@ Json ToJson(const ClientLabels& view) {
   return out;
 }
 
-bool IsPng(std::string_view path) { return path.ends_with(".png"); }
-
-Status WritePicture(const ClientLabels& view, const std::string& path) {
-  const Result<std::string> drawn =
-      Draw(LabelPicture(view, "partition"),
-           IsPng(path) ? PictureFormat::kPng : PictureFormat::kSvg);
-  if (!drawn) return drawn.error();
-  return WriteFileAtomically(path, AsBytes(*drawn));
-}
-
 int Run(const Options& options) {
   const auto failed = [](const std::string& message) {
     std::fflush(stdout);
     fmt::print(stderr, "fedmrn partition: {}\n", message);
     return kExitBadInput;
   };
-  if (!options.out.empty() && !options.out.ends_with(".svg") &&
-      !IsPng(options.out)) {
+  if (!options.out.empty() && !IsPictureName(options.out)) {
     return failed("--out " + options.out + ": must end in .svg or .png");
   }
   const Result<Config> config =
@@ -165,7 +154,8 @@ int Run(const Options& options) {
       !options.no_picture && (!options.json || !options.out.empty());
   if (!draw) return kExitOk;
   const std::string path = options.out.empty() ? "partition.svg" : options.out;
-  if (const Status written = WritePicture(*view, path); !written) {
+  const Status written = WritePicture(LabelPicture(*view, "partition"), path);
+  if (!written) {
     failed(written.error().ToString());
     return options.out.empty() ? kExitOk : kExitBadInput;
   }

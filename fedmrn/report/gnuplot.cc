@@ -110,6 +110,18 @@ Result<std::string> Draw(const Picture& picture, PictureFormat format) {
   return std::string(AsText(*bytes));
 }
 
+bool IsPictureName(std::string_view path) {
+  return path.ends_with(".svg") || path.ends_with(".png");
+}
+
+Status WritePicture(const Picture& picture, const std::string& path) {
+  const Result<std::string> drawn =
+      Draw(picture,
+           path.ends_with(".png") ? PictureFormat::kPng : PictureFormat::kSvg);
+  if (!drawn) return drawn.error();
+  return WriteFileAtomically(path, AsBytes(*drawn));
+}
+
 std::string InlineSvg(std::string_view svg, const Picture& picture) {
   std::string out = fmt::format(
       "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{}-title\""

@@ -33,6 +33,11 @@ enum class PictureFormat { kSvg, kPng };
 // or cannot draw it.
 Result<std::string> Draw(const Picture& picture, PictureFormat format);
 
+// Whether the name ends in .svg or .png.
+bool IsPictureName(std::string_view path);
+// To a file of such a name, in the format that it tells.
+Status WritePicture(const Picture& picture, const std::string& path);
+
 // An SVG from Draw as an element of an HTML page that defines --ink, --muted,
 // --axis and --grid.
 std::string InlineSvg(std::string_view svg, const Picture& picture);

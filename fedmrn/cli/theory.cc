@@ -1,0 +1,387 @@
+// fedmrn theory: Section 4 of the paper as an experiment, as a short report, as
+// JSON, as CSV and as a picture.
+#include "fedmrn/sim/theory.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/text.h"
+#include "fedmrn/report/gnuplot.h"
+#include "fedmrn/report/text.h"
+#include "fedmrn/sim/files.h"
+
+namespace fedmrn::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using theory::ConvexRow;
+using theory::Estimate;
+using theory::NetworkRow;
+
+struct Options {
+  theory::Settings settings;
+  std::string noise = "round";
+  bool no_pm = false;
+  bool json = false;
+  std::string plot;
+  std::string out;
+};
+
+// A percentage on stderr, if that is a terminal and the wait gets long.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  }
+  void Show(double share) {
+    const auto now = Clock::now();
+    if (!live_ || now < next_) return;
+    next_ = now + std::chrono::milliseconds(200);
+    fmt::print(stderr, "\rchecking the theorems: {:2.0f} %", 100 * share);
+    drawn_ = true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool live_ = isatty(STDERR_FILENO) != 0;
+  Clock::time_point next_ = Clock::now() + std::chrono::seconds(1);
+  bool drawn_ = false;
+};
+
+const char* Verdict(bool holds) { return holds ? "holds" : "DOES NOT HOLD"; }
+
+std::string SlopeText(const theory::Slope& slope) {
+  return fmt::format("{:.2f} (+-{:.2f})", slope.slope, slope.error);
+}
+
+void PrintConvex(const theory::Settings& s, const theory::ConvexReport& r) {
+  const theory::Constants& c = r.constants;
+  fmt::print(
+      "Theorem 1  logistic regression, {} parameters; N = {} clients, K = {} "
+      "a round,\n           S = {} local steps, {} rounds, mean of {} seeds\n",
+      s.dimension, s.clients, s.sampled, s.steps, Grouped(s.rounds), s.seeds);
+  fmt::print(
+      "           L {:.4g}, mu {:.4g}, kappa {:.4g}, Gamma {:.3g}, sigma {:g}, "
+      "G {:g},\n           F* {:.6f}, |w1-w*|^2 {:.3g}, gamma {:g}\n",
+      c.L, c.mu, c.L / c.mu, c.Gamma, c.sigma, c.G, c.F_star, r.start_distance,
+      r.gamma);
+  fmt::print("           noise 2*eta*S*G, eta the first of {}; {}\n\n",
+             s.fixed_noise ? "the run" : "each round",
+             s.progressive ? "SM and PM" : "SM without PM");
+  fmt::print("{:>10}  {:>12} {:>12}  {:>12} {:>12}  {:>8}\n", "T", "FedAvg gap",
+             "bound", "FedMRN gap", "bound", "q");
+  // Rows are four to the octave: these are T, T/4, T/16, ...
+  for (size_t i = (r.rows.size() - 1) % 8; i < r.rows.size(); i += 8) {
+    const ConvexRow& row = r.rows[i];
+    fmt::print("{:>10}  {:>12.3g} {:>12.4g}  {:>12.3g} {:>12.4g}  {:>8.3g}\n",
+               Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
+               row.fedmrn.mean, row.fedmrn_bound, row.lemma_q);
+  }
+  fmt::print(
+      "\nslope      FedAvg {}, FedMRN {}, of the gap against\n"
+      "           gamma + T from T = {} to {} (Theorem 1: -1)\n",
+      SlopeText(r.fedavg), SlopeText(r.fedmrn), Grouped(r.fedmrn.from),
+      Grouped(r.fedmrn.to));
+  fmt::print(
+      "assumed    gradients up to {:.2f} (G = {:g}), deviations up to {:.2f} "
+      "(sigma = {:g}),\n           |u| up to {:.2f} of the noise: {}\n",
+      r.largest_gradient, c.G, r.largest_deviation, c.sigma,
+      r.largest_update_over_noise, Verdict(r.assumptions_hold));
+  fmt::print("bound      with the least q for Lemmas 2 and 3, at {} T: {}\n",
+             r.rows.size(), Verdict(r.bound_holds));
+  if (s.fixed_noise) {
+    fmt::print(
+        "           but no constant q will do: it grows with T, and so may the "
+        "gap\n");
+  }
+  fmt::print("\n");
+}
+
+void PrintMasking(const theory::Settings& s, const theory::MaskingReport& r) {
+  fmt::print(
+      "Prop. 1    q = sqrt(E|S(x) - x|^2 / E|x|^2) over the {} local steps\n\n",
+      s.steps);
+  fmt::print("{:>24}  {:>10} {:>10} {:>10}\n", "x", "without PM", "with PM",
+             "ratio");
+  const auto row = [](const char* name, const theory::MaskingError& error) {
+    fmt::print("{:>24}  {:>10.3f} {:>10.3f} {:>10.4f}\n", name, error.q_sm,
+               error.q_pm, error.ratio);
+  };
+  row("the clients' updates", r.trajectory);
+  row("one fixed vector", r.fixed);
+  fmt::print(
+      "\nfactor     {:.4f} = sqrt(sum tau/S^2), as PM is drawn for each "
+      "parameter: {}\n"
+      "           {:.4f} = sqrt(sum tau^2/S^3), Proposition 1: {}\n\n",
+      r.elementwise, Verdict(r.elementwise_holds), r.proposition,
+      Verdict(r.proposition_holds));
+}
+
+void PrintNetwork(const theory::NetworkReport& r) {
+  fmt::print(
+      "Theorem 2  network of {} parameters, mean over t of |grad F(w_t)|^2\n"
+      "           L {:.4g}, sigma {:g}, G {:g}, F(w0) {:.4f}, F* >= 0, q "
+      "{:.3g}\n\n",
+      r.params, r.constants.L, r.constants.sigma, r.constants.G, r.start_value,
+      r.lemma_q);
+  fmt::print("{:>10}  {:>12} {:>12}  {:>12} {:>12}\n", "T", "FedAvg", "bound",
+             "FedMRN", "bound");
+  for (const NetworkRow& row : r.rows) {
+    fmt::print("{:>10}  {:>12.3g} {:>12.4g}  {:>12.3g} {:>12.4g}\n",
+               Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
+               row.fedmrn.mean, row.fedmrn_bound);
+  }
+  fmt::print(
+      "\nslope      FedAvg {}, FedMRN {}, against T\n"
+      "           (the bound: -1/2 in the end)\n"
+      "bound      at {} T: {}\n",
+      SlopeText(r.fedavg), SlopeText(r.fedmrn), r.rows.size(),
+      Verdict(r.bound_holds));
+}
+
+Json ToJson(const Estimate& estimate) {
+  return {{"mean", estimate.mean}, {"standard_error", estimate.error}};
+}
+
+Json ToJson(const theory::Slope& slope) {
+  return {{"slope", slope.slope},
+          {"standard_error", slope.error},
+          {"from", slope.from},
+          {"to", slope.to}};
+}
+
+Json ToJson(const theory::Constants& c) {
+  return {{"L", c.L},         {"mu", c.mu},       {"G", c.G},
+          {"sigma", c.sigma}, {"Gamma", c.Gamma}, {"F_star", c.F_star}};
+}
+
+Json ToJson(const theory::MaskingError& e) {
+  return {{"q_without_pm", e.q_sm},
+          {"q_with_pm", e.q_pm},
+          {"ratio", e.ratio},
+          {"ratio_of_mean_norms", e.ratio_of_norms}};
+}
+
+Json ToJson(const theory::Settings& s, const theory::Report& report) {
+  Json out;
+  out["settings"] = {
+      {"clients", s.clients},     {"sampled", s.sampled},
+      {"steps", s.steps},         {"dimension", s.dimension},
+      {"condition", s.condition}, {"heterogeneity", s.heterogeneity},
+      {"rounds", s.rounds},       {"seeds", s.seeds},
+      {"seed", s.seed},           {"noise", s.fixed_noise ? "fixed" : "round"},
+      {"pm", s.progressive}};
+  const theory::ConvexReport& convex = report.convex;
+  Json& one = out["theorem1"];
+  one["constants"] = ToJson(convex.constants);
+  one["gamma"] = convex.gamma;
+  one["start_distance_squared"] = convex.start_distance;
+  one["gradient_norm_at_w_star"] = convex.residual;
+  one["rows"] = Json::array();
+  for (const ConvexRow& row : convex.rows) {
+    one["rows"].push_back({{"T", row.steps},
+                           {"fedavg_gap", ToJson(row.fedavg)},
+                           {"fedavg_bound", row.fedavg_bound},
+                           {"fedmrn_gap", ToJson(row.fedmrn)},
+                           {"fedmrn_bound", row.fedmrn_bound},
+                           {"q", row.lemma_q}});
+  }
+  one["fedavg_slope"] = ToJson(convex.fedavg);
+  one["fedmrn_slope"] = ToJson(convex.fedmrn);
+  one["largest_gradient"] = convex.largest_gradient;
+  one["largest_deviation"] = convex.largest_deviation;
+  one["largest_update_over_noise"] = convex.largest_update_over_noise;
+  one["assumptions_hold"] = convex.assumptions_hold;
+  one["bound_holds"] = convex.bound_holds;
+
+  const theory::MaskingReport& masking = report.masking;
+  Json& proposition = out["proposition1"];
+  proposition["updates"] = ToJson(masking.trajectory);
+  proposition["updates"]["q_of_the_worst_step"] =
+      masking.trajectory.largest_q_step;
+  proposition["updates"]["q_of_the_final_mask"] = masking.trajectory.q_sent;
+  proposition["fixed_vector"] = ToJson(masking.fixed);
+  proposition["fixed_vector"]["q_exact"] = masking.fixed_q_exact;
+  proposition["proposition_factor"] = masking.proposition;
+  proposition["elementwise_factor"] = masking.elementwise;
+  proposition["proposition_holds"] = masking.proposition_holds;
+  proposition["elementwise_holds"] = masking.elementwise_holds;
+
+  const theory::NetworkReport& network = report.network;
+  Json& two = out["theorem2"];
+  two["constants"] = ToJson(network.constants);
+  two["params"] = network.params;
+  two["start_value"] = network.start_value;
+  two["q"] = network.lemma_q;
+  two["rows"] = Json::array();
+  for (const NetworkRow& row : network.rows) {
+    two["rows"].push_back({{"T", row.steps},
+                           {"fedavg", ToJson(row.fedavg)},
+                           {"fedavg_bound", row.fedavg_bound},
+                           {"fedmrn", ToJson(row.fedmrn)},
+                           {"fedmrn_bound", row.fedmrn_bound}});
+  }
+  two["fedavg_slope"] = ToJson(network.fedavg);
+  two["fedmrn_slope"] = ToJson(network.fedmrn);
+  two["largest_gradient"] = network.largest_gradient;
+  two["bound_holds"] = network.bound_holds;
+  return out;
+}
+
+// A row: theorem, T, FedAvg's mean, error and bound, FedMRN's.
+std::string Csv(const theory::Report& report) {
+  std::string csv =
+      "theorem,T,fedavg,fedavg_error,fedavg_bound,fedmrn,fedmrn_error,"
+      "fedmrn_bound\n";
+  const auto add = [&](int theorem, const auto& row) {
+    csv += fmt::format("{},{},{},{},{},{},{},{}\n", theorem, row.steps,
+                       row.fedavg.mean, row.fedavg.error, row.fedavg_bound,
+                       row.fedmrn.mean, row.fedmrn.error, row.fedmrn_bound);
+  };
+  for (const ConvexRow& row : report.convex.rows) add(1, row);
+  for (const NetworkRow& row : report.network.rows) add(2, row);
+  return csv;
+}
+
+Picture PictureOf(const theory::Report& report) {
+  std::string script;
+  const auto data = [&](const char* name, const auto& rows) {
+    script += fmt::format("${} << EOD\n", name);
+    for (const auto& row : rows) {
+      script +=
+          fmt::format("{} {} {} {} {}\n", row.steps, row.fedavg.mean,
+                      row.fedavg_bound, row.fedmrn.mean, row.fedmrn_bound);
+    }
+    script += "EOD\n";
+  };
+  data("convex", report.convex.rows);
+  data("network", report.network.rows);
+  const auto plot = [&](const char* name, const std::string& title,
+                        const char* style) {
+    script += fmt::format(
+        "set title {title} textcolor rgb '#222222'\n"
+        "plot ${name} using 1:5 with lines dt 2 lw 2 lc rgb '#d62728' "
+        "title 'FedMRN, bound', "
+        "${name} using 1:4 with {style} lw 2 lc rgb '#d62728' "
+        "title 'FedMRN, measured', "
+        "${name} using 1:3 with lines dt 2 lw 2 lc rgb '#7f7f7f' "
+        "title 'FedAvg, bound', "
+        "${name} using 1:2 with {style} lw 2 lc rgb '#7f7f7f' "
+        "title 'FedAvg, measured'\n",
+        fmt::arg("title", GnuplotText(title)), fmt::arg("name", name),
+        fmt::arg("style", style));
+  };
+  script +=
+      "set multiplot layout 1,2\n"
+      "set border 3 lc rgb '#888888'\n"
+      "set tics nomirror scale 0.5 textcolor rgb '#222222' enhanced\n"
+      "set grid lc rgb '#e4e4e4' lt 1 lw 0.5\n"
+      "set logscale xy\n"
+      "set format xy '10^{%T}'\n"
+      "set xlabel 'local steps T' offset 0,0.4\n"
+      "set key outside bottom center horizontal maxcols 2 samplen 3 height 1\n";
+  plot("convex", "Theorem 1: E F(w_T) - F*", "lines");
+  plot("network", "Theorem 2: mean of |grad F(w_t)|^2", "linespoints pt 7");
+  return {"theory", "Measured gaps and the bounds of Theorems 1 and 2", 1100,
+          480, script + "unset multiplot\n"};
+}
+
+int Run(Options options) {
+  const auto failed = [](const std::string& message) {
+    std::fflush(stdout);
+    fmt::print(stderr, "fedmrn theory: {}\n", message);
+    return kExitBadInput;
+  };
+  theory::Settings& settings = options.settings;
+  settings.fixed_noise = options.noise == "fixed";
+  settings.progressive = !options.no_pm;
+  if (!options.plot.empty() && !IsPictureName(options.plot)) {
+    return failed("--plot " + options.plot + ": must end in .svg or .png");
+  }
+  std::vector<std::string> pictures;
+  if (!options.plot.empty()) pictures.push_back(options.plot);
+  if (!options.out.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.out, error);
+    if (error) {
+      return failed(options.out + ": cannot create it: " + error.message());
+    }
+    pictures.push_back(options.out + "/theory.svg");
+  }
+  std::optional<ProgressLine> progress(std::in_place);
+  const Result<theory::Report> report =
+      theory::Check(settings, [&](double share) { progress->Show(share); });
+  progress.reset();
+  if (!report) return failed("--" + report.error().ToString());
+  if (options.json) {
+    fmt::print("{}\n", ToJson(settings, *report).dump(2));
+  } else {
+    PrintConvex(settings, report->convex);
+    PrintMasking(settings, report->masking);
+    PrintNetwork(report->network);
+  }
+  if (!options.out.empty()) {
+    const std::string path = options.out + "/theory.csv";
+    const Status written = WriteFileAtomically(path, AsBytes(Csv(*report)));
+    if (!written) return failed(written.error().ToString());
+    if (!options.json) fmt::print("{:<10} {}\n", "rows", path);
+  }
+  for (const std::string& path : pictures) {
+    const Status drawn = WritePicture(PictureOf(*report), path);
+    if (!drawn) return failed(drawn.error().ToString());
+    if (!options.json) fmt::print("{:<10} {}\n", "picture", path);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddTheory(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "theory", "Check the paper's theorems on problems with known constants");
+  verb->footer(
+      "FedMRN and FedAvg beside the bounds of Theorems 1 and 2, and the "
+      "masking\n"
+      "error beside Proposition 1. docs/theory.md says how to read it.");
+  auto options = std::make_shared<Options>();
+  theory::Settings& s = options->settings;
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    verb->add_option(name, value, help)->capture_default_str();
+  };
+  add("--clients", s.clients, "Clients, the paper's N");
+  add("--sampled", s.sampled, "Clients in a round, K");
+  add("--steps", s.steps, "Local steps in a round, S");
+  add("--dimension", s.dimension, "Parameters of the convex problem");
+  add("--condition", s.condition, "L/mu of the convex problem");
+  add("--heterogeneity", s.heterogeneity,
+      "How far the clients' data are apart; 0: not at all");
+  add("--rounds", s.rounds, "Rounds; T is rounds times steps");
+  add("--seeds", s.seeds, "Runs to take the mean of");
+  add("--seed", s.seed, "Of the data and of all draws");
+  verb->add_option("--noise", options->noise,
+                   "Noise 2*eta*S*G with the first step size of each round, or "
+                   "fixed: of the whole run")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"round", "fixed"}));
+  verb->add_flag("--no-pm", options->no_pm,
+                 "Without progressive masking, as in the proofs");
+  verb->add_flag("--json", options->json, "Print a JSON object");
+  verb->add_option("--plot", options->plot, "A picture, .svg or .png")
+      ->type_name("FILE");
+  verb->add_option("--out", options->out,
+                   "Folder for theory.csv and theory.svg")
+      ->type_name("DIR");
+  verb->callback([options, &exit_code] { exit_code = Run(*options); });
+}
+
+}  // namespace fedmrn::cli
