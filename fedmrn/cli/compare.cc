@@ -97,7 +97,6 @@ int Compare(const CompareArguments& arguments) {
     out = "runs/" + std::filesystem::path(arguments.file).stem().string() +
           (grid->profile.empty() ? "" : "-" + grid->profile);
   }
-  if (!grid->summary.empty()) fmt::print(stderr, "{}\n", grid->summary);
   if (arguments.dry_run) return ListRuns(*grid, out);
 
   const Result<GridResult> result = RunGridWatched(*grid, out, arguments.jobs);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -155,29 +156,30 @@ class GridScreen {
     return lines;
   }
 
+  // The fullest form that fits.
   std::string RunLine(size_t run, size_t width) const {
-    const View& view = runs_[run];
     const Config& config = grid_.runs[run].config;
+    const Figures& figures = runs_[run].figures;
+    const std::string name =
+        fmt::format("{:<{}}", grid_.runs[run].name, name_width_);
     const uint32_t round = progress_[run].round;
-    std::string bar, figures;
     if (round == 0) {
-      figures = "  loading " + config.data.name;
-    } else {
-      bar = " " + Bar(RoundsDone(run) / config.rounds.count);
-      figures = fmt::format("  {:>5} %  {:>9.2f} MB",
-                            Percent(view.figures.last_accuracy),
-                            view.figures.uplink_bytes / 1e6);
+      return (name + "  loading " + config.data.name).substr(0, width);
     }
-    const auto line = [&](const std::string& middle) {
-      return fmt::format("{:<{}}{}{}", grid_.runs[run].name, name_width_,
-                         middle, figures);
+    const std::string rounds = "  round " + Counted(round, config.rounds.count);
+    const std::string bar = " " + Bar(RoundsDone(run) / config.rounds.count);
+    const std::string accuracy =
+        fmt::format("  {:>5} %", Percent(figures.last_accuracy));
+    const std::string upload =
+        fmt::format("  {:>9.2f} MB", figures.uplink_bytes / 1e6);
+    const std::array<std::string, 3> forms = {
+        name + rounds + bar + accuracy + upload,
+        name + rounds + accuracy + upload, name + rounds + accuracy};
+    const auto fits = [&](const std::string& form) {
+      return form.size() <= width;
     };
-    const std::string rounds =
-        round == 0 ? ""
-                   : "  round " + Counted(std::min(round, config.rounds.count),
-                                          config.rounds.count);
-    const std::string full = line(rounds + bar);
-    return (full.size() <= width ? full : line(rounds)).substr(0, width);
+    const auto form = std::ranges::find_if(forms, fits);
+    return form != forms.end() ? *form : forms.back().substr(0, width);
   }
 
   std::string LastLine(size_t running) const {
@@ -230,6 +232,7 @@ Result<GridResult> RunGridWatched(const Grid& grid, const std::string& out,
   const auto count = [&](RunState state) {
     return std::ranges::count(result.outcomes, state, &GridOutcome::state);
   };
+  if (!grid.summary.empty()) fmt::print(stderr, "{}\n", grid.summary);
   fmt::print(stderr,
              "runs: {} finished, {} interrupted, {} new; {} at a time; results "
              "in {}\n",
