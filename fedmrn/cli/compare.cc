@@ -123,9 +123,8 @@ void AddGridRunOptions(CLI::App& verb, std::string& out,
   verb.add_option("--out", out, "Folder of all results; default " + default_out)
       ->type_name("DIR");
   verb.add_option("--jobs", jobs,
-                  "Runs at the same time, which share the cores; default: as "
-                  "many as there are cores")
-      ->type_name("N")
+                  "Runs at the same time; each has its share of the cores")
+      ->option_text(fmt::format("N={}", jobs))
       ->check(CLI::PositiveNumber);
 }
 

@@ -276,7 +276,7 @@ partition.min_examples = 100
         forms = {
             80: r"fedmrn-seed[12]  round [12]/2 \[[#.]{12}\]  +(-|[\d.]+) %"
                 r"  +[\d.]+ MB",
-            45: r"fedmrn-seed[12]  round [12]/2  +(-|[\d.]+) %  +[\d.]+ MB"}
+            50: r"fedmrn-seed[12]  round [12]/2  +(-|[\d.]+) %  +[\d.]+ MB"}
         last = r"[012] of 2 done, [12] running, [01] waiting(, about .*)?"
         for columns, form in forms.items():
             with self.subTest(columns=columns):

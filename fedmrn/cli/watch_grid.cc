@@ -207,7 +207,7 @@ class GridScreen {
     }
     const double elapsed =
         std::chrono::duration<double>(Clock::now() - begun_).count();
-    if (done <= 0 || elapsed < 2) return std::nullopt;
+    if (done <= 0 || left <= 0 || elapsed < 2) return std::nullopt;
     return elapsed / done * left;
   }
 

@@ -1,9 +1,15 @@
 #include "fedmrn/sim/compare.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <string>
 #include <vector>
+
+#include "fedmrn/sim/files.h"
 
 namespace fedmrn {
 namespace {
@@ -67,6 +73,87 @@ TEST(CompareTest, MeanAndDeviationOverSeeds) {
       SummaryCsv(*grid, Summarise(*grid, std::vector<GridOutcome>(6)));
   EXPECT_EQ(none.substr(none.find('\n')),
             "\n1,uniform,0,,,,,,\n2,uniform,0,,,,,,\n");
+}
+
+// Two runs beside each other, each in one step, as thread sanitizers are slow.
+class RunGridTest : public testing::Test {
+ protected:
+  RunGridTest() {
+    const Result<Grid> grid = ParseGrid(R"(seed = [1, 2]
+data = {name = "synthetic", train_examples = 32, test_examples = 10}
+partition.clients = 4
+rounds = {count = 1, clients_per_round = 1}
+train = {epochs = 1, batch = 8}
+)",
+                                        "g", {});
+    EXPECT_TRUE(grid.ok()) << grid.error().message;
+    if (grid.ok()) grid_ = *grid;
+    options_.out = out_.string();
+    options_.jobs = 2;
+    options_.progress = progress_;
+    options_.on_start = [this](size_t run) { Note("start", run); };
+    options_.on_end = [this](size_t run, const GridOutcome&) {
+      Note("end", run);
+    };
+    std::filesystem::remove_all(out_);
+  }
+  ~RunGridTest() override { std::filesystem::remove_all(out_); }
+
+  // Without a lock of its own: calls come one at a time.
+  void Note(const std::string& what, size_t run) {
+    notes_.push_back(what + std::to_string(run));
+  }
+
+  std::vector<GridOutcome> Find() {
+    const Result<std::vector<GridOutcome>> found =
+        FindRuns(grid_, options_.out);
+    EXPECT_TRUE(found.ok()) << found.error().message;
+    return found.ok() ? *found : std::vector<GridOutcome>(2);
+  }
+
+  const std::filesystem::path out_ =
+      std::filesystem::temp_directory_path() /
+      ("fedmrn_compare_test_" + std::to_string(getpid()));
+  Grid grid_;
+  std::vector<Progress> progress_{2};
+  GridRunOptions options_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(RunGridTest, RunsWhatIsNotFinished) {
+  std::vector<GridOutcome> outcomes = Find();
+  EXPECT_EQ(outcomes[0].state, RunState::kNew);
+  ASSERT_TRUE(RunGrid(grid_, options_, outcomes).ok());
+  std::ranges::sort(notes_);
+  EXPECT_EQ(notes_,
+            (std::vector<std::string>{"end0", "end1", "start0", "start1"}));
+  for (const auto& seen : {outcomes, Find()}) {
+    for (const GridOutcome& outcome : seen) {
+      EXPECT_EQ(outcome.state, RunState::kFinished) << outcome.error;
+      EXPECT_EQ(outcome.rows.size(), 1u);
+    }
+  }
+  notes_.clear();
+  ASSERT_TRUE(RunGrid(grid_, options_, outcomes).ok());
+  EXPECT_TRUE(notes_.empty());
+}
+
+TEST_F(RunGridTest, StartsNothingOnceStopped) {
+  std::vector<GridOutcome> outcomes = Find();
+  for (Progress& progress : progress_) progress.stop = true;
+  ASSERT_TRUE(RunGrid(grid_, options_, outcomes).ok());
+  EXPECT_TRUE(notes_.empty());
+  EXPECT_EQ(outcomes[1].state, RunState::kNew);
+}
+
+TEST_F(RunGridTest, OneProcessAtATime) {
+  const Result<FolderLock> other = FolderLock::Take(options_.out);
+  ASSERT_TRUE(other.ok());
+  std::vector<GridOutcome> outcomes(2);
+  const Status ran = RunGrid(grid_, options_, outcomes);
+  ASSERT_FALSE(ran.ok());
+  EXPECT_EQ(ran.error().message,
+            options_.out + ": another fedmrn is at work there");
 }
 
 }  // namespace

@@ -48,7 +48,11 @@ std::vector<Leaf> LeavesOf(const toml::table& table,
   return leaves;
 }
 
+// A value that "key = " may stand before. What no key can be, a list in a list
+// or a table, need not be told to the last.
 std::string TomlText(const toml::node& node) {
+  if (node.is_table()) return "{}";
+  if (node.is_array()) return "[]";
   std::ostringstream text;
   node.visit([&](const auto& value) { text << value; });
   return std::move(text).str();
@@ -313,14 +317,13 @@ class GridReader {
     for (const std::string& text : options_.settings) {
       std::optional<Setting> setting = SettingOf(text, "--set " + text);
       if (!setting) continue;
-      if (setting->key == "seed") {
-        Axis axis = ListAxis("seed", setting->place, {});
-        axis.values.push_back({setting->value, {*setting}});
-        AddAxis(std::move(axis));
-      } else if (const auto axis =
-                     std::ranges::find(axes_, setting->key, &Axis::key);
-                 axis != axes_.end() && axis->place.starts_with("--grid ")) {
+      const auto axis = std::ranges::find(axes_, setting->key, &Axis::key);
+      if (axis != axes_.end() && axis->place.starts_with("--grid ")) {
         Report(setting->place, setting->key, "--grid gives it as well");
+      } else if (setting->key == "seed") {
+        Axis seeds = ListAxis("seed", setting->place, {});
+        seeds.values.push_back({setting->value, {*setting}});
+        AddAxis(std::move(seeds));
       } else {
         Forget(setting->key);
         last_.push_back(*std::move(setting));
@@ -400,9 +403,8 @@ class GridReader {
       AddAxis(std::move(axis));
     }
     std::ranges::stable_sort(axes_, [](const Axis& a, const Axis& b) {
-      if (a.key == "seed" || b.key == "seed")
-        return b.key == "seed" && a.key != "seed";
-      return InFileOrder(a.where, b.where);
+      const bool last_a = a.key == "seed", last_b = b.key == "seed";
+      return last_a != last_b ? last_b : InFileOrder(a.where, b.where);
     });
     std::map<std::string, int> uses;
     for (const Axis& axis : axes_) ++uses[axis.name];

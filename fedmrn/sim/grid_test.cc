@@ -164,6 +164,24 @@ TEST(GridTest, AConfigIsAGrid) {
   EXPECT_EQ(grid.runs[0].config.rounds.count, 3u);
 }
 
+TEST(GridTest, ValuesAreTakenAsTheyStand) {
+  const Grid grid = MustParse(R"([variants.dir.a]
+data.dir = "a \"b\"\n\t\u0001\u007f 'c' \\ é"
+[variants.dir.b]
+data.dir = '''
+x\"""'''
+[variants.dir.c]
+data.dir = ""
+[variants.lr.big]
+train.lr = 1_000e3
+)");
+  ASSERT_EQ(grid.runs.size(), 3u);
+  EXPECT_EQ(grid.runs[0].config.data.dir, "a \"b\"\n\t\x01\x7f 'c' \\ é");
+  EXPECT_EQ(grid.runs[1].config.data.dir, "x\\\"\"\"");
+  EXPECT_EQ(grid.runs[2].config.data.dir, "");
+  EXPECT_EQ(grid.runs[0].config.train.lr, 1e6);
+}
+
 TEST(GridTest, MistakesNameTheirLineOnce) {
   struct Case {
     std::string text, mistakes;
@@ -213,6 +231,16 @@ TEST(GridTest, MistakesNameTheirLineOnce) {
        "g.toml:2: only.method: must be a list of values"},
       {"[variants.x.a]\n[profiles.p]\nonly.x = [\"b\"]",
        "g.toml:3: x has no b; it has a"},
+      {"train.lr = [[1, 2]]",
+       "g.toml:1: train.lr: must be a number above 0, not a list"},
+      {"train.lr = [{a = 1}]",
+       "g.toml:1: train.lr: must be a number above 0, not a section"},
+      {"train.lr = 1979-05-27T07:32:00Z",
+       "g.toml:1: train.lr: must be a number above 0, not a date or time"},
+      {"train.lr = inf",
+       "g.toml:1: train.lr: must be a number above 0, not inf"},
+      {"[[data]]\nname = 1",
+       "g.toml:1: data: unknown key; only seed stands outside of sections"},
       // One of the combinations.
       {"rounds.clients_per_round = [5, 50]\npartition.clients = [10, 100]",
        "g.toml:1: rounds.clients_per_round: 50 of 10 clients in a round: set "
