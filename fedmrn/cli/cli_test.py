@@ -52,8 +52,8 @@ class ProgramTest(unittest.TestCase):
 class CliTest(ProgramTest):
 
     def test_help_of_every_verb(self):
-        verbs = ("run", "demo", "data", "partition", "codecs", "inspect",
-                 "bench")
+        verbs = ("run", "compare", "tune", "demo", "data", "partition",
+                 "codecs", "inspect", "bench")
         for verb in ([], *([verb] for verb in verbs), ["data", "get"],
                      ["bench", "core"]):
             out = self.succeed(*verb, "--help")

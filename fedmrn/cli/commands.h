@@ -3,16 +3,19 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace fedmrn::cli {
 
-// Of every verb: done, or the input was wrong (after a message on stderr).
-inline constexpr int kExitOk = 0, kExitBadInput = 2;
+// Of every verb: done, some of the work failed, or the input was wrong (both
+// after a message on stderr).
+inline constexpr int kExitOk = 0, kExitFailed = 1, kExitBadInput = 2;
 
 void AddBench(CLI::App& app, int& exit_code);
 void AddCodecs(CLI::App& app, int& exit_code);
+void AddCompare(CLI::App& app, int& exit_code);
 void AddData(CLI::App& app, int& exit_code);
 void AddDemo(CLI::App& app, int& exit_code);
 void AddInspect(CLI::App& app, int& exit_code);
@@ -20,9 +23,14 @@ void AddPartition(CLI::App& app, int& exit_code);
 void AddReport(CLI::App& app, int& exit_code);
 void AddRun(CLI::App& app, int& exit_code);
 void AddTheory(CLI::App& app, int& exit_code);
+void AddTune(CLI::App& app, int& exit_code);
 
 // For verbs that take a config: --set, and a flag for each key. What is given
 // goes to `settings` as "key=value", in the order of the command line.
 void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings);
+
+// For verbs that run a grid: --out and --jobs.
+void AddGridRunOptions(CLI::App& verb, std::string& out,
+                       const std::string& default_out, uint32_t& jobs);
 
 }  // namespace fedmrn::cli

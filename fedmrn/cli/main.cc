@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::help);
   int exit_code = kExitOk;
   AddRun(app, exit_code);
+  AddCompare(app, exit_code);
+  AddTune(app, exit_code);
   AddDemo(app, exit_code);
   AddData(app, exit_code);
   AddPartition(app, exit_code);
@@ -34,7 +36,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? kExitOk : kExitBadInput;
   } catch (const std::exception& error) {
     fmt::print(stderr, "fedmrn: {}\n", error.what());
-    return 1;
+    return kExitFailed;
   }
   return exit_code;
 }

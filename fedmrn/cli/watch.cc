@@ -5,33 +5,22 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "fedmrn/cli/live.h"
 #include "fedmrn/cli/text.h"
 
 namespace fedmrn::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Where Ctrl-C leaves its word; a second one ends the program at once.
-std::atomic<Progress*> watched = nullptr;
-
-void StopWatched(int signal) {
-  if (Progress* progress = watched) progress->stop = true;
-  std::signal(signal, SIG_DFL);
-}
 
 // The fullest form of a line that fits the terminal. Once a shorter one was
 // needed it stays, so that the line does not change its shape as digits come
@@ -56,6 +45,9 @@ class Screen {
  public:
   Screen(const Config& config, const Progress& progress, std::string label)
       : config_(config), progress_(progress), label_(std::move(label)) {}
+  ~Screen() { Erase(); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
 
   bool live() const { return live_; }
 
@@ -115,11 +107,6 @@ class Screen {
     drawn_ = true;
   }
 
-  void Clear() {
-    const std::lock_guard lock(mutex_);
-    Erase();
-  }
-
  private:
   void Erase() {
     if (drawn_) fmt::print(stderr, "\r\x1b[K");
@@ -145,12 +132,12 @@ class Screen {
       share = Share(done, all);
       short_work = Counted(done, all);
       work = "step " + short_work;
-      bar = Bar(share);
+      bar = " " + Bar(share);
     } else if (phase == Phase::kEvaluating) {
       const uint64_t done = progress_.tests_done, all = progress_.tests_total;
       short_work = fmt::format("test {:2.0f} %", 100 * Share(done, all));
       work = "test " + Counted(done, all);
-      bar = Bar(Share(done, all));
+      bar = " " + Bar(Share(done, all));
     }
     std::string accuracy = "-", loss = "-", short_loss = "-";
     if (!std::isnan(latest_.accuracy)) {
@@ -169,23 +156,6 @@ class Screen {
                         head, short_work, accuracy, short_loss,
                         static_cast<double>(uplink_) / 1e6, rate,
                         left ? ClockTime(*left) : "?")};
-  }
-
-  static double Share(uint64_t done, uint64_t all) {
-    return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
-  }
-
-  // "  7/300", as wide from the first to the last.
-  static std::string Counted(uint64_t done, uint64_t all) {
-    const std::string total = std::to_string(all);
-    return fmt::format("{:>{}}/{}", done, total.size(), total);
-  }
-
-  static std::string Bar(double share) {
-    constexpr size_t kCells = 12;
-    const auto full = static_cast<size_t>(share * kCells + 0.5);
-    return " [" + std::string(full, '#') + std::string(kCells - full, '.') +
-           "]";
   }
 
   double Elapsed() const {
@@ -264,42 +234,10 @@ Result<RunResult> RunWatched(const Config& config, RunOptions options,
   };
   options.log = [&](const std::string& message) { screen.Log(message); };
 
-  watched = &progress;
-  const auto old_int = std::signal(SIGINT, StopWatched);
-  const auto old_term = std::signal(SIGTERM, StopWatched);
-  std::mutex mutex;
-  std::condition_variable finished_changed;
-  bool finished = false;
-  std::thread watcher;
-  if (screen.live()) {
-    watcher = std::thread([&] {
-      std::unique_lock lock(mutex);
-      while (!finished_changed.wait_for(lock, std::chrono::milliseconds(200),
-                                        [&] { return finished; })) {
-        screen.Draw();
-      }
-    });
-  }
-  const auto end = [&] {
-    {
-      const std::lock_guard lock(mutex);
-      finished = true;
-    }
-    finished_changed.notify_one();
-    if (watcher.joinable()) watcher.join();
-    watched = nullptr;
-    std::signal(SIGINT, old_int);
-    std::signal(SIGTERM, old_term);
-    screen.Clear();
-  };
-  try {
-    Result<RunResult> result = Run(config, options);
-    end();
-    return result;
-  } catch (...) {
-    end();
-    throw;
-  }
+  const StopOnSignal stop({&progress, 1});
+  std::optional<Ticker> ticker;
+  if (screen.live()) ticker.emplace([&] { screen.Draw(); });
+  return Run(config, options);
 }
 
 }  // namespace fedmrn::cli

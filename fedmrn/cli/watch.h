@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "fedmrn/cli/live.h"
 #include "fedmrn/core/result.h"
 #include "fedmrn/sim/run.h"
 
@@ -12,8 +13,5 @@ namespace fedmrn::cli {
 // stands at the head of each line.
 Result<RunResult> RunWatched(const Config& config, RunOptions options,
                              const std::string& label);
-
-// The exit code after a stop by Ctrl-C, as shells have it.
-inline constexpr int kExitStopped = 130;
 
 }  // namespace fedmrn::cli

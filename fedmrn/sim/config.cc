@@ -12,13 +12,9 @@
 #include <utility>
 #include <variant>
 
-// Header-only, since the shared library is built to throw.
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include "fedmrn/core/noise.h"
 #include "fedmrn/sim/files.h"
+#include "fedmrn/sim/toml.h"
 #include "fedmrn/train/cnn.h"
 #include "fedmrn/train/dataset.h"
 #include "fedmrn/train/method.h"
@@ -358,15 +354,13 @@ class Parser {
   explicit Parser(std::string_view file) : file_(file) {}
 
   void AddText(std::string_view text) {
-    const toml::parse_result parsed = toml::parse(text, file_);
+    const Result<toml::table> parsed = ParseToml(text, file_);
     if (!parsed) {
-      const toml::parse_error& error = parsed.error();
       unread_ = true;
-      place_ = AtLine(error.source());
-      Report("", "not TOML: " + std::string(error.description()));
+      mistakes_.push_back({parsed.error().message, 0});
       return;
     }
-    for (const auto& [key, node] : parsed.table()) {
+    for (const auto& [key, node] : *parsed) {
       place_ = AtLine(key.source());
       const toml::table* table = node.as_table();
       if (table == nullptr && IsSection(key.str())) {
@@ -385,31 +379,20 @@ class Parser {
     }
   }
 
-  void AddSetting(const std::string& setting) {
-    place_ = {"--set " + setting, kAfterText};
-    const size_t equals = setting.find('=');
-    if (equals == setting.npos || equals == 0) {
-      Report("", "must be KEY=VALUE, such as train.lr=0.1");
-      return;
+  void AddSetting(const Setting& setting) {
+    place_ = {setting.place, kAfterText};
+    const toml::parse_result parsed = toml::parse("value = " + setting.value);
+    FEDMRN_CHECK(parsed.succeeded());
+    Set(setting.key, *parsed.table().get("value"));
+  }
+
+  void AddSetting(const std::string& text) {
+    const Result<Setting> setting = ParseSetting(text, "--set " + text);
+    if (setting) {
+      AddSetting(*setting);
+    } else {
+      mistakes_.push_back({setting.error().message, kAfterText});
     }
-    const std::string name = setting.substr(0, equals);
-    const std::string value = setting.substr(equals + 1);
-    const size_t row = RowOf(name);
-    const bool text =
-        row < kRows.size() && TypeName(kRows[row].field(config_)) == "text";
-    const auto parse = [](const std::string& toml) {
-      return toml::parse("value = " + toml);
-    };
-    toml::parse_result parsed = parse(value);
-    // What is not TOML is text without its quotes.
-    const bool bare = !parsed || parsed.table().size() != 1 ||
-                      (text && !parsed.table()["value"].is_string());
-    if (bare) parsed = parse(Quoted(value));
-    if (!parsed) {
-      Report(name, "must be UTF-8");
-      return;
-    }
-    Set(name, *parsed.table().get("value"));
   }
 
   Result<Config> Finish() {
@@ -438,8 +421,7 @@ class Parser {
   };
 
   Place AtLine(const toml::source_region& source) const {
-    const size_t line = source.begin.line;
-    return {std::string(file_) + ":" + std::to_string(line), line};
+    return {PlaceOf(file_, source.begin), source.begin.line};
   }
 
   // At place_; `name` may be empty.
@@ -617,6 +599,39 @@ std::span<const ConfigKey> ConfigKeys() {
     return out;
   }();
   return keys;
+}
+
+Result<Setting> ParseSetting(std::string_view text, std::string place) {
+  const auto bad = [&](const std::string& what) {
+    return Error{ErrorCode::kBadValue, place + ": " + what};
+  };
+  const size_t equals = text.find('=');
+  if (equals == text.npos || equals == 0) {
+    return bad("must be KEY=VALUE, such as train.lr=0.1");
+  }
+  Setting setting{std::string(text.substr(0, equals)),
+                  std::string(text.substr(equals + 1)), place};
+  const auto parse = [](const std::string& value) {
+    return toml::parse("value = " + value);
+  };
+  Config config;
+  const size_t row = RowOf(setting.key);
+  const bool is_text =
+      row < kRows.size() && TypeName(kRows[row].field(config)) == "text";
+  const toml::parse_result parsed = parse(setting.value);
+  // What is not TOML is text without its quotes.
+  if (!parsed || parsed.table().size() != 1 ||
+      (is_text && !parsed.table()["value"].is_string())) {
+    setting.value = Quoted(setting.value);
+    if (!parse(setting.value)) return bad(setting.key + ": must be UTF-8");
+  }
+  return setting;
+}
+
+Result<Config> MakeConfig(std::span<const Setting> settings) {
+  Parser parser("");
+  for (const Setting& setting : settings) parser.AddSetting(setting);
+  return parser.Finish();
 }
 
 Result<Config> ParseConfig(std::string_view text, std::string_view file,

@@ -87,6 +87,15 @@ struct ConfigKey {
 };
 std::span<const ConfigKey> ConfigKeys();
 
+// A key with its value, from elsewhere than a config's own text.
+struct Setting {
+  std::string key;    // "train.lr"
+  std::string value;  // as TOML writes it
+  std::string place;  // for messages: "--set train.lr=0.1", "grid.toml:7"
+};
+// From "key=value"; text needs no quotes.
+Result<Setting> ParseSetting(std::string_view text, std::string place);
+
 // `text` is TOML (may be empty), `file` its name for messages; `settings` are
 // "key=value" and win over the text, in their order. The error has one line per
 // mistake: "FILE:LINE: train.lrr: unknown key, did you mean train.lr?", or
@@ -97,6 +106,8 @@ Result<Config> ParseConfig(std::string_view text, std::string_view file,
                            std::span<const std::string> settings);
 Result<Config> LoadConfig(const std::string& path,
                           std::span<const std::string> settings);
+// The same from settings alone.
+Result<Config> MakeConfig(std::span<const Setting> settings);
 
 // Every key with its value, in the table's order, values as TOML would write
 // them: {"train.lr", "0.1"}.

@@ -274,4 +274,15 @@ Status WriteRunJson(const std::string& path, const Config& config,
   return WriteFileAtomically(path, AsBytes(RunJson(config, info, rows)));
 }
 
+Result<bool> RunJsonFinished(std::string_view json) {
+  const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json none;
+  const Json& finished =
+      run.is_object() && run.contains("finished") ? run["finished"] : none;
+  if (!finished.is_boolean()) {
+    return Error{ErrorCode::kBadFormat, "is damaged, or no run's"};
+  }
+  return finished.get<bool>();
+}
+
 }  // namespace fedmrn

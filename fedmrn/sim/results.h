@@ -61,4 +61,7 @@ std::string RunJson(const Config& config, const RunInfo& info,
 Status WriteRunJson(const std::string& path, const Config& config,
                     const RunInfo& info, std::span<const RoundRow> rows);
 
+// Whether it tells of a finished run; an error if it is not a run.json.
+Result<bool> RunJsonFinished(std::string_view json);
+
 }  // namespace fedmrn

@@ -203,5 +203,22 @@ TEST(RunJson, WhatIsNoNumberIsNull) {
   EXPECT_TRUE(run["totals"]["wall_s"].is_null());
 }
 
+TEST(RunJson, TellsWhetherItIsFinished) {
+  RunInfo info;
+  const std::string running = RunJson({}, info, {});
+  info.ended = 1;
+  const std::string finished = RunJson({}, info, {});
+  ASSERT_TRUE(RunJsonFinished(running).ok());
+  EXPECT_FALSE(*RunJsonFinished(running));
+  ASSERT_TRUE(RunJsonFinished(finished).ok());
+  EXPECT_TRUE(*RunJsonFinished(finished));
+  for (size_t size = 0; size + 2 < finished.size(); ++size) {
+    EXPECT_FALSE(RunJsonFinished(finished.substr(0, size)).ok()) << size;
+  }
+  for (const char* other : {"[]", "{}", "{\"finished\": 1}", "null"}) {
+    EXPECT_FALSE(RunJsonFinished(other).ok()) << other;
+  }
+}
+
 }  // namespace
 }  // namespace fedmrn

@@ -26,27 +26,6 @@ int64_t SecondsSince1970() {
       .count();
 }
 
-// What must not differ between a checkpoint and the run that goes on from it.
-Status CheckSameConfig(const Config& now, const std::string& saved_toml,
-                       const std::string& folder) {
-  const Result<Config> saved =
-      ParseConfig(saved_toml, folder + "'s checkpoint", {});
-  if (!saved) return saved.error();
-  const auto values = ConfigValues(now), saved_values = ConfigValues(*saved);
-  std::string differences;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (ConfigKeys()[i].changes_results && values[i] != saved_values[i]) {
-      differences += "\n  " + values[i].first + ": was " +
-                     saved_values[i].second + ", now " + values[i].second;
-    }
-  }
-  if (differences.empty()) return Ok();
-  return Error{ErrorCode::kForeign,
-               folder + " holds a run with another config:" + differences +
-                   "\nresume with the same config, or start anew with another "
-                   "--out"};
-}
-
 // The state of a run between two rounds.
 struct State {
   int64_t started = 0;
@@ -264,6 +243,26 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     if (!reported) return reported.error();
   }
   return RunResult{state.rows, ModelSha256(state.model)};
+}
+
+Status CheckSameConfig(const Config& config, const std::string& saved_toml,
+                       const std::string& folder) {
+  const Result<Config> saved =
+      ParseConfig(saved_toml, folder + "'s config", {});
+  if (!saved) return saved.error();
+  const auto values = ConfigValues(config), saved_values = ConfigValues(*saved);
+  std::string differences;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (ConfigKeys()[i].changes_results && values[i] != saved_values[i]) {
+      differences += "\n  " + values[i].first + ": was " +
+                     saved_values[i].second + ", now " + values[i].second;
+    }
+  }
+  if (differences.empty()) return Ok();
+  return Error{ErrorCode::kForeign,
+               folder + " holds a run with another config:" + differences +
+                   "\nresume with the same config, or start anew with another "
+                   "--out"};
 }
 
 std::string ModelSha256(const GlobalModel& model) {

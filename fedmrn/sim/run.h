@@ -37,8 +37,14 @@ struct RunResult {
 };
 
 // Same config, same model: with any number of workers, stopped and resumed or
-// not. Never overwrites another run's results.
+// not. Never overwrites another run's results. Threads may each run one, in
+// folders of their own.
 Result<RunResult> Run(const Config& config, const RunOptions& options);
+
+// Whether a run whose config was `saved_toml` can go on with `config`; `folder`
+// holds it. The error has a line for each key that differs.
+Status CheckSameConfig(const Config& config, const std::string& saved_toml,
+                       const std::string& folder);
 
 // SHA-256 of the parameters: weights, then the dense values, as little-endian
 // float32.

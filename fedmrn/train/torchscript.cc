@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 #include "fedmrn/train/torch_module.h"
 
 namespace fedmrn {
@@ -18,6 +20,9 @@ Result<std::string> MakeTorchScript(std::span<const TorchScriptTensor> tensors,
                                     const std::string& source) {
   const Result<const TorchModule*> torch = LoadTorchModule();
   if (!torch) return torch.error();
+  // LibTorch does not promise that its compiler may run twice at a time.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   return (*torch)->make_torchscript(tensors, source);
 }
 

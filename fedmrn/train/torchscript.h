@@ -22,6 +22,7 @@ struct TorchScriptTensor {
 // state_dict() has exactly `tensors` and whose methods are `source`: functions
 // in TorchScript that take self, one of them forward. The same arguments give
 // the same bytes. The error is LibTorch's own, if it refuses the source.
+// Thread-safe.
 // (LibTorch's own writing of files aborts the program when the disk is full.)
 Result<std::string> MakeTorchScript(std::span<const TorchScriptTensor> tensors,
                                     const std::string& source);

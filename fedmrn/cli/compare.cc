@@ -1,0 +1,179 @@
+// fedmrn compare: all runs of a grid, and a table of what came out.
+#include "fedmrn/sim/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/table.h"
+#include "fedmrn/cli/text.h"
+#include "fedmrn/cli/watch_grid.h"
+#include "fedmrn/sim/files.h"
+#include "fedmrn/sim/grid.h"
+
+namespace fedmrn::cli {
+namespace {
+
+struct CompareArguments {
+  std::string file;
+  std::string out;
+  GridOptions grid;
+  uint32_t jobs = DefaultJobs();
+  bool dry_run = false;
+};
+
+int Fail(const std::string& message) {
+  fmt::print(stderr, "{}\n", message);
+  return kExitBadInput;
+}
+
+std::string StateText(RunState state) {
+  switch (state) {
+    case RunState::kNew:
+      return "new";
+    case RunState::kInterrupted:
+      return "interrupted";
+    case RunState::kFinished:
+      return "finished";
+    case RunState::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+int ListRuns(const Grid& grid, const std::string& out) {
+  const Result<std::vector<GridOutcome>> found = FindRuns(grid, out);
+  if (!found) return Fail(found.error().ToString());
+  Table table({"run", "state", "rounds"}, 2);
+  for (size_t i = 0; i < grid.runs.size(); ++i) {
+    table.Add({grid.runs[i].name, StateText((*found)[i].state),
+               fmt::format("{}/{}", (*found)[i].rows.size(),
+                           grid.runs[i].config.rounds.count)});
+  }
+  fmt::print("{}", table.Text());
+  return kExitOk;
+}
+
+// "88.12 ± 0.10"; of one run alone "88.12".
+std::string WithDeviation(double mean, double deviation) {
+  return Percent(mean) +
+         (std::isnan(deviation) ? "" : " ± " + Percent(deviation));
+}
+
+void PrintSummary(const Grid& grid, const std::vector<SummaryRow>& rows) {
+  std::vector<std::string> columns = grid.axes;
+  columns.pop_back();  // the seed
+  const size_t labels = columns.size();
+  columns.insert(columns.end(),
+                 {"best %", "last %", "upload MB", "bits/param", "seeds"});
+  Table table(columns, labels);
+  for (const SummaryRow& row : rows) {
+    std::vector<std::string> cells = row.labels;
+    const auto number = [](double value, int digits) {
+      return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
+    };
+    cells.insert(
+        cells.end(),
+        {WithDeviation(row.mean.best_accuracy, row.deviation.best_accuracy),
+         WithDeviation(row.mean.last_accuracy, row.deviation.last_accuracy),
+         number(row.mean.uplink_bytes / 1e6, 2),
+         number(row.mean.uplink_bits_per_param, 3), std::to_string(row.seeds)});
+    table.Add(std::move(cells));
+  }
+  fmt::print("{}", table.Text());
+}
+
+int Compare(const CompareArguments& arguments) {
+  const Result<Grid> grid = LoadGrid(arguments.file, arguments.grid);
+  if (!grid) return Fail(grid.error().ToString());
+  std::string out = arguments.out;
+  if (out.empty()) {
+    out = "runs/" + std::filesystem::path(arguments.file).stem().string() +
+          (grid->profile.empty() ? "" : "-" + grid->profile);
+  }
+  if (arguments.dry_run) return ListRuns(*grid, out);
+
+  const Result<GridResult> result = RunGridWatched(*grid, out, arguments.jobs);
+  if (!result) return Fail(result.error().ToString());
+  if (result->stopped) {
+    fmt::print(stderr, "stopped; the same command goes on\n");
+    return kExitStopped;
+  }
+  const std::vector<SummaryRow> rows = Summarise(*grid, result->outcomes);
+  const std::string csv = out + "/summary.csv";
+  const Status written =
+      WriteFileAtomically(csv, AsBytes(SummaryCsv(*grid, rows)));
+  if (!written) return Fail(written.error().ToString());
+  PrintSummary(*grid, rows);
+  fmt::print("\nresults    {}, this table in {}\n", out, csv);
+  std::fflush(stdout);
+  return PrintFailures(*grid, *result) ? kExitFailed : kExitOk;
+}
+
+}  // namespace
+
+void AddGridRunOptions(CLI::App& verb, std::string& out,
+                       const std::string& default_out, uint32_t& jobs) {
+  verb.add_option("--out", out, "Folder of all results; default " + default_out)
+      ->type_name("DIR");
+  verb.add_option("--jobs", jobs,
+                  "Runs at the same time; each has its share of the cores")
+      ->option_text(fmt::format("N={}", jobs))
+      ->check(CLI::PositiveNumber);
+}
+
+void AddCompare(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "compare", "Many runs side by side: methods, settings, seeds");
+  verb->footer(
+      "  fedmrn compare grid.toml --dry-run\n"
+      "  fedmrn compare grid.toml --profile paper --only method=fedavg,fedmrn\n"
+      "  fedmrn compare grid.toml --set rounds.count=5 --out runs/short\n\n"
+      "A grid is a config in which any value may be a list. Each list is an\n"
+      "axis, and all combinations are run. Bundles of keys make an axis of\n"
+      "names, and profiles choose between a quick look and the whole:\n\n"
+      "  summary = \"Two methods, two learning rates\"\n"
+      "  data.name = \"fmnist\"\n"
+      "  train.lr = [0.1, 0.3]\n"
+      "  [variants.method.fedavg]\n"
+      "  method.name = \"fedavg\"\n"
+      "  [variants.method.fedmrn]\n"
+      "  method.name = \"fedmrn\"\n"
+      "  [profiles.quick]                # the first is the default\n"
+      "  rounds.count = 10\n"
+      "  only.method = [\"fedmrn\"]\n"
+      "  [profiles.paper]\n"
+      "  seed = [1, 2, 3]\n\n"
+      "Variants win over the keys of the file, the profile over variants, and\n"
+      "--set over all. Each run goes to DIR/NAME, as of fedmrn run. The same\n"
+      "command again runs what is missing: finished runs are kept, "
+      "interrupted\n"
+      "ones go on. The table is the mean and deviation over seeds, and goes "
+      "to\n"
+      "DIR/summary.csv as well.");
+  auto arguments = std::make_shared<CompareArguments>();
+  verb->add_option("grid", arguments->file, "TOML file, see below")
+      ->type_name("GRID.toml")
+      ->required();
+  verb->add_option("--profile", arguments->grid.profile,
+                   "Of the grid; default: its first")
+      ->type_name("NAME");
+  verb->add_option("--only", arguments->grid.only,
+                   "Narrows an axis, e.g. --only method=fedavg,fedmrn")
+      ->type_name("AXIS=VALUE,...")
+      ->allow_extra_args(false);
+  AddGridRunOptions(*verb, arguments->out, "runs/GRID-PROFILE",
+                    arguments->jobs);
+  verb->add_flag("--dry-run", arguments->dry_run,
+                 "List the runs and how far they are, and run nothing");
+  AddConfigOptions(*verb, arguments->grid.settings);
+  verb->callback([arguments, &exit_code] { exit_code = Compare(*arguments); });
+}
+
+}  // namespace fedmrn::cli

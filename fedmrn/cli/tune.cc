@@ -1,0 +1,195 @@
+// fedmrn tune: short runs over a grid of values, to choose the best of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/table.h"
+#include "fedmrn/cli/text.h"
+#include "fedmrn/cli/watch_grid.h"
+#include "fedmrn/sim/compare.h"
+#include "fedmrn/sim/files.h"
+#include "fedmrn/sim/grid.h"
+
+namespace fedmrn::cli {
+namespace {
+
+struct TuneArguments {
+  std::string file;
+  std::string out;
+  std::vector<std::string> settings, lists;
+  uint32_t rounds = 5;
+  uint32_t jobs = DefaultJobs();
+};
+
+int Fail(const std::string& message) {
+  fmt::print(stderr, "{}\n", message);
+  return kExitBadInput;
+}
+
+struct Candidate {
+  const GridRun* run;
+  Figures figures;
+  bool failed;
+
+  // A loss beyond all numbers is no success, whatever the accuracy.
+  bool sound() const { return !failed && std::isfinite(figures.last_loss); }
+};
+
+// "lr 0.3, magnitude 0.01".
+std::string ValuesOf(const GridRun& run) {
+  std::string text;
+  for (const auto& [axis, label] : run.labels) {
+    if (axis == "seed") continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis, label);
+  }
+  return text;
+}
+
+std::optional<double> NumberOf(const std::string& label) {
+  double value = 0;
+  const char* end = label.data() + label.size();
+  const auto [at, failure] = std::from_chars(label.data(), end, value);
+  if (failure != std::errc() || at != end) return std::nullopt;
+  return value;
+}
+
+// The best value may lie beyond the last one that was tried.
+void PrintEdges(const Grid& grid, const GridRun& winner) {
+  for (size_t axis = 0; axis < winner.labels.size(); ++axis) {
+    const auto& [name, label] = winner.labels[axis];
+    const std::optional<double> chosen = NumberOf(label);
+    if (!chosen || name == "seed") continue;
+    bool smaller = false, larger = false;
+    for (const GridRun& run : grid.runs) {
+      const std::optional<double> other = NumberOf(run.labels[axis].second);
+      smaller = smaller || (other && *other < *chosen);
+      larger = larger || (other && *other > *chosen);
+    }
+    if (smaller != larger) {
+      fmt::print("{} {} is the {} that was tried: try {} ones\n", name, label,
+                 larger ? "smallest" : "largest",
+                 larger ? "smaller" : "larger");
+    }
+  }
+}
+
+void PrintCandidates(const Grid& grid,
+                     const std::vector<Candidate>& candidates) {
+  std::vector<std::string> columns = grid.axes;
+  columns.pop_back();  // the seed
+  const size_t labels = columns.size();
+  columns.insert(columns.end(), {"last %", "best %", "loss"});
+  Table table(columns, labels);
+  for (const Candidate& candidate : candidates) {
+    std::vector<std::string> cells;
+    for (size_t i = 0; i < labels; ++i) {
+      cells.push_back(candidate.run->labels[i].second);
+    }
+    const Figures& figures = candidate.figures;
+    cells.insert(
+        cells.end(),
+        {Percent(figures.last_accuracy), Percent(figures.best_accuracy),
+         candidate.sound()  ? fmt::format("{:.4f}", figures.last_loss)
+         : candidate.failed ? "failed"
+                            : "diverged"});
+    table.Add(std::move(cells));
+  }
+  fmt::print("{}", table.Text());
+}
+
+int Tune(const TuneArguments& arguments) {
+  // First as a config, which a grid is not.
+  const Result<Config> config = LoadConfig(arguments.file, arguments.settings);
+  if (!config) return Fail(config.error().ToString());
+  GridOptions options;
+  options.settings = arguments.settings;
+  options.settings.push_back(fmt::format("rounds.count={}", arguments.rounds));
+  options.lists = arguments.lists;
+  const Result<Grid> grid = LoadGrid(arguments.file, options);
+  if (!grid) return Fail(grid.error().ToString());
+  const std::string out =
+      arguments.out.empty()
+          ? "runs/tune-" + std::filesystem::path(arguments.file).stem().string()
+          : arguments.out;
+
+  const Result<GridResult> result = RunGridWatched(*grid, out, arguments.jobs);
+  if (!result) return Fail(result.error().ToString());
+  if (result->stopped) {
+    fmt::print(stderr, "stopped; the same command goes on\n");
+    return kExitStopped;
+  }
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < grid->runs.size(); ++i) {
+    const GridOutcome& outcome = result->outcomes[i];
+    candidates.push_back({&grid->runs[i], FiguresOf(outcome.rows),
+                          outcome.state == RunState::kFailed});
+  }
+  std::ranges::stable_sort(candidates, std::greater(), [](const Candidate& c) {
+    // NaN has no place in an order.
+    return c.sound() ? std::tuple(true, c.figures.last_accuracy,
+                                  c.figures.best_accuracy)
+                     : std::tuple(false, 0.0, 0.0);
+  });
+  PrintCandidates(*grid, candidates);
+  std::fflush(stdout);
+  PrintFailures(*grid, *result);
+  const Candidate& best = candidates.front();
+  if (!best.sound()) {
+    fmt::print(stderr, "no run has come through: try other values\n");
+    return kExitFailed;
+  }
+  const std::string chosen =
+      fmt::format("{}: {} % after {} rounds", ValuesOf(*best.run),
+                  Percent(best.figures.last_accuracy), arguments.rounds);
+  Config tuned = best.run->config;
+  tuned.rounds.count = config->rounds.count;
+  const std::string path = out + "/tuned.toml";
+  const Status written = WriteFileAtomically(
+      path,
+      AsBytes("# Chosen by fedmrn tune: " + chosen + "\n" + ConfigToml(tuned)));
+  if (!written) return Fail(written.error().ToString());
+  fmt::print("\nbest: {}\n", chosen);
+  PrintEdges(*grid, *best.run);
+  fmt::print("fedmrn run {}\n", path);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddTune(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand(
+      "tune", "Short runs over a few values, to choose the best");
+  verb->footer(
+      "  fedmrn tune configs/fmnist-iid-fedmrn.toml --grid lr=1,0.3,0.1,0.03\n"
+      "  fedmrn tune my.toml --grid lr=0.3,0.1 --grid magnitude=0.01,0.005\n\n"
+      "Runs all combinations for a few rounds each, in folders DIR/NAME, and\n"
+      "sorts them by the accuracy after the last of these rounds. The config\n"
+      "with the best values goes to DIR/tuned.toml. The same command again\n"
+      "runs only what is missing.");
+  auto arguments = std::make_shared<TuneArguments>();
+  verb->add_option("config", arguments->file, "TOML file, as of fedmrn run")
+      ->type_name("CONFIG.toml")
+      ->required();
+  verb->add_option("--grid", arguments->lists,
+                   "Values to try; lr is short for train.lr")
+      ->type_name("KEY=VALUE,...")
+      ->allow_extra_args(false)
+      ->required();
+  verb->add_option("--rounds", arguments->rounds, "Rounds of each run")
+      ->option_text(fmt::format("N={}", arguments->rounds))
+      ->check(CLI::PositiveNumber);
+  AddGridRunOptions(*verb, arguments->out, "runs/tune-CONFIG", arguments->jobs);
+  AddConfigOptions(*verb, arguments->settings);
+  verb->callback([arguments, &exit_code] { exit_code = Tune(*arguments); });
+}
+
+}  // namespace fedmrn::cli

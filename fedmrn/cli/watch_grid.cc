@@ -1,0 +1,283 @@
+#include "fedmrn/cli/watch_grid.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "fedmrn/cli/text.h"
+
+namespace fedmrn::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What a round costs, in units that runs of one grid have in common.
+double WorkOfRound(const Config& config) {
+  return static_cast<double>(config.rounds.clients_per_round) *
+         static_cast<double>(config.train.epochs);
+}
+
+// All output of the runs, from their threads and the ticker's.
+class GridScreen {
+ public:
+  GridScreen(const Grid& grid, std::span<const GridOutcome> outcomes,
+             std::span<const Progress> progress)
+      : grid_(grid), progress_(progress) {
+    for (size_t i = 0; i < grid.runs.size(); ++i) {
+      View view;
+      view.rounds = view.rounds_before = outcomes[i].rows.size();
+      if (outcomes[i].state == RunState::kFinished) {
+        view.state = View::kEnded;
+        ++done_;
+      } else {
+        name_width_ = std::max(name_width_, grid.runs[i].name.size());
+      }
+      runs_.push_back(view);
+    }
+  }
+  ~GridScreen() { Erase(); }
+  GridScreen(const GridScreen&) = delete;
+  GridScreen& operator=(const GridScreen&) = delete;
+
+  bool live() const { return live_; }
+
+  void Started(size_t run) {
+    const std::lock_guard lock(mutex_);
+    runs_[run].state = View::kRunning;
+    if (live_) return;
+    const size_t before = runs_[run].rounds_before;
+    Print(run, before == 0 ? "started"
+                           : fmt::format("goes on after round {}", before));
+  }
+
+  void Rounds(size_t run, std::span<const RoundRow> rows) {
+    const std::lock_guard lock(mutex_);
+    runs_[run].rounds = rows.size();
+    runs_[run].figures = FiguresOf(rows);
+  }
+
+  void Ended(size_t run, const GridOutcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    runs_[run].state = View::kEnded;
+    if (outcome.state == RunState::kFinished) {
+      ++done_;
+      const Figures figures = FiguresOf(outcome.rows);
+      std::string line = fmt::format(
+          "accuracy {} %, best {} %, up {:.2f} MB, {}",
+          Percent(figures.last_accuracy), Percent(figures.best_accuracy),
+          figures.uplink_bytes / 1e6, Duration(figures.seconds));
+      uint64_t dropped = 0;
+      for (const RoundRow& row : outcome.rows) dropped += row.dropped;
+      if (dropped > 0) line += fmt::format(", {} dropped", Grouped(dropped));
+      if (!live_) line += fmt::format(" ({} of {} done)", done_, runs_.size());
+      Print(run, line);
+    } else if (outcome.state == RunState::kFailed) {
+      ++failed_;
+      Print(run, "failed: " + outcome.error);
+    }
+  }
+
+  // The first of a run: where one client fails, a thousand may follow, and
+  // the end of the run tells how many.
+  void Log(size_t run, const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(runs_[run].logged, true)) Print(run, message);
+  }
+
+  void Draw() {
+    const std::lock_guard lock(mutex_);
+    const std::vector<std::string> lines = Lines();
+    // In one write, and erasing only what the new lines leave over: otherwise
+    // it would flicker.
+    std::string text = Home();
+    for (const std::string& line : lines) text += line + "\x1b[K\n";
+    text += "\x1b[J";
+    fmt::print(stderr, "{}", text);
+    drawn_ = lines.size();
+  }
+
+ private:
+  struct View {
+    enum { kWaiting, kRunning, kEnded } state = kWaiting;
+    size_t rounds = 0, rounds_before = 0;  // before: of an earlier program
+    Figures figures;
+    bool logged = false;
+  };
+
+  // To the first line of what is drawn.
+  std::string Home() const {
+    return drawn_ == 0 ? "" : fmt::format("\x1b[{}A\r", drawn_);
+  }
+
+  void Erase() {
+    if (drawn_ > 0) fmt::print(stderr, "{}\x1b[J", Home());
+    drawn_ = 0;
+  }
+
+  // A line that stays, above the live ones.
+  void Print(size_t run, const std::string& message) {
+    Erase();
+    fmt::print(stderr, "{}: {}\n", grid_.runs[run].name, message);
+  }
+
+  // Of the rounds of a run that are done, counting the one at work by its
+  // share.
+  double RoundsDone(size_t run) const {
+    const View& view = runs_[run];
+    const Progress& progress = progress_[run];
+    if (view.state != View::kRunning || progress.round <= view.rounds) {
+      return static_cast<double>(view.rounds);
+    }
+    const double share = progress.phase == Phase::kTraining
+                             ? Share(progress.steps_done, progress.steps_total)
+                             : 1;  // all but the steps takes little time
+    return static_cast<double>(view.rounds) + share;
+  }
+
+  std::vector<std::string> Lines() const {
+    const size_t width = TerminalWidth() - 1;  // a full line would wrap
+    const size_t most = TerminalHeight() - 2;
+    std::vector<std::string> lines;
+    size_t running = 0;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].state != View::kRunning) continue;
+      ++running;
+      if (lines.size() < most) lines.push_back(RunLine(i, width));
+    }
+    lines.push_back(LastLine(running).substr(0, width));
+    return lines;
+  }
+
+  // The fullest form that fits.
+  std::string RunLine(size_t run, size_t width) const {
+    const Config& config = grid_.runs[run].config;
+    const Figures& figures = runs_[run].figures;
+    const std::string name =
+        fmt::format("{:<{}}", grid_.runs[run].name, name_width_);
+    const uint32_t round = progress_[run].round;
+    if (round == 0) {
+      return (name + "  loading " + config.data.name).substr(0, width);
+    }
+    const std::string rounds = "  round " + Counted(round, config.rounds.count);
+    const std::string bar = " " + Bar(RoundsDone(run) / config.rounds.count);
+    const std::string accuracy =
+        fmt::format("  {:>5} %", Percent(figures.last_accuracy));
+    const std::string upload =
+        fmt::format("  {:>9.2f} MB", figures.uplink_bytes / 1e6);
+    const std::array<std::string, 3> forms = {
+        name + rounds + bar + accuracy + upload,
+        name + rounds + accuracy + upload, name + rounds + accuracy};
+    const auto fits = [&](const std::string& form) {
+      return form.size() <= width;
+    };
+    const auto form = std::ranges::find_if(forms, fits);
+    return form != forms.end() ? *form : forms.back().substr(0, width);
+  }
+
+  std::string LastLine(size_t running) const {
+    std::string line = fmt::format("{} of {} done, {} running, {} waiting",
+                                   done_, runs_.size(), running,
+                                   runs_.size() - done_ - failed_ - running);
+    if (failed_ > 0) line += fmt::format(", {} failed", failed_);
+    if (const std::optional<double> seconds = SecondsLeft()) {
+      line += ", about " + AboutDuration(*seconds) + " left";
+    }
+    return line;
+  }
+
+  // By the pace since the program started; nothing while it is too early to
+  // tell.
+  std::optional<double> SecondsLeft() const {
+    double done = 0, left = 0;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      const Config& config = grid_.runs[i].config;
+      const double rounds = RoundsDone(i), work = WorkOfRound(config);
+      done += work * (rounds - static_cast<double>(runs_[i].rounds_before));
+      if (runs_[i].state != View::kEnded) {
+        left += work * (config.rounds.count - rounds);
+      }
+    }
+    const double elapsed =
+        std::chrono::duration<double>(Clock::now() - begun_).count();
+    if (done <= 0 || left <= 0 || elapsed < 2) return std::nullopt;
+    return elapsed / done * left;
+  }
+
+  const Grid& grid_;
+  const std::span<const Progress> progress_;
+  const bool live_ = isatty(STDERR_FILENO) != 0;
+  const Clock::time_point begun_ = Clock::now();
+  std::mutex mutex_;
+  std::vector<View> runs_;
+  size_t name_width_ = 0;
+  size_t done_ = 0, failed_ = 0;
+  size_t drawn_ = 0;  // lines
+};
+
+}  // namespace
+
+Result<GridResult> RunGridWatched(const Grid& grid, const std::string& out,
+                                  uint32_t jobs) {
+  Result<std::vector<GridOutcome>> found = FindRuns(grid, out);
+  if (!found) return found.error();
+  GridResult result{*std::move(found), false};
+  const auto count = [&](RunState state) {
+    return std::ranges::count(result.outcomes, state, &GridOutcome::state);
+  };
+  if (!grid.summary.empty()) fmt::print(stderr, "{}\n", grid.summary);
+  fmt::print(stderr,
+             "runs: {} finished, {} interrupted, {} new; {} at a time; results "
+             "in {}\n",
+             count(RunState::kFinished), count(RunState::kInterrupted),
+             count(RunState::kNew), jobs, out);
+
+  std::vector<Progress> progress(grid.runs.size());
+  GridScreen screen(grid, result.outcomes, progress);
+  GridRunOptions options;
+  options.out = out;
+  options.jobs = jobs;
+  options.version = FEDMRN_VERSION;
+  options.progress = progress;
+  options.on_start = [&](size_t run) { screen.Started(run); };
+  options.on_round = [&](size_t run, std::span<const RoundRow> rows) {
+    screen.Rounds(run, rows);
+  };
+  options.on_end = [&](size_t run, const GridOutcome& outcome) {
+    screen.Ended(run, outcome);
+  };
+  options.log = [&](size_t run, const std::string& message) {
+    screen.Log(run, message);
+  };
+  const StopOnSignal stop(progress);
+  std::optional<Ticker> ticker;
+  if (screen.live()) ticker.emplace([&] { screen.Draw(); });
+  const Status ran = RunGrid(grid, options, result.outcomes);
+  if (!ran) return ran.error();
+  result.stopped = progress[0].stop;
+  return result;
+}
+
+uint32_t DefaultJobs() {
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+bool PrintFailures(const Grid& grid, const GridResult& result) {
+  bool any = false;
+  for (size_t i = 0; i < grid.runs.size(); ++i) {
+    if (result.outcomes[i].state != RunState::kFailed) continue;
+    fmt::print(stderr, "{} failed: {}\n", grid.runs[i].name,
+               result.outcomes[i].error);
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace fedmrn::cli

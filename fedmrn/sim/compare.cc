@@ -1,0 +1,237 @@
+#include "fedmrn/sim/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "fedmrn/sim/checkpoint.h"
+#include "fedmrn/sim/files.h"
+#include "fedmrn/sim/run.h"
+
+namespace fedmrn {
+namespace {
+
+std::string FolderOf(const std::string& out, const GridRun& run) {
+  return out + "/" + run.name;
+}
+
+Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
+  const std::string json_path = folder + "/run.json";
+  const auto damaged = [&](const std::string& what) {
+    return Error{ErrorCode::kBadFormat,
+                 what + "; to run it anew, remove " + folder};
+  };
+  if (std::filesystem::exists(json_path)) {
+    const Result<Bytes> json = ReadFile(json_path);
+    if (!json) return json.error();
+    const Result<bool> finished = RunJsonFinished(AsText(*json));
+    if (!finished) return damaged(json_path + " " + finished.error().message);
+    if (*finished) {
+      const Result<Bytes> toml = ReadFile(folder + "/config.toml");
+      if (!toml) return damaged(toml.error().message);
+      const Status same =
+          CheckSameConfig(config, std::string(AsText(*toml)), folder);
+      if (!same) return same.error();
+      const std::string csv_path = folder + "/rounds.csv";
+      const Result<Bytes> csv = ReadFile(csv_path);
+      if (!csv) return damaged(csv.error().message);
+      Result<std::vector<RoundRow>> rows = ParseRoundsCsv(AsText(*csv));
+      if (!rows) return damaged(csv_path + ": " + rows.error().message);
+      if (rows->size() != config.rounds.count) {
+        return damaged(fmt::format("{} has {} of {} rounds", csv_path,
+                                   rows->size(), config.rounds.count));
+      }
+      return GridOutcome{RunState::kFinished, *std::move(rows), ""};
+    }
+  }
+  Result<std::optional<Checkpoint>> checkpoint =
+      LoadCheckpoint(folder + "/checkpoints", [](const std::string&) {});
+  if (!checkpoint) return damaged(checkpoint.error().message);
+  if (!checkpoint->has_value()) {
+    if (!std::filesystem::exists(json_path)) return GridOutcome{};
+    return damaged(folder + " holds results, but no checkpoint to go on from");
+  }
+  const Status same = CheckSameConfig(config, (*checkpoint)->config, folder);
+  if (!same) return same.error();
+  return GridOutcome{RunState::kInterrupted, std::move((*checkpoint)->rows),
+                     ""};
+}
+
+// All figures, so that means and deviations treat them alike.
+constexpr double Figures::*kFigures[] = {&Figures::best_accuracy,
+                                         &Figures::last_accuracy,
+                                         &Figures::last_loss,
+                                         &Figures::uplink_bytes,
+                                         &Figures::uplink_bits_per_param,
+                                         &Figures::seconds};
+
+// Mean and deviation of one figure.
+std::pair<double, double> Spread(std::span<const Figures> runs,
+                                 double Figures::*figure) {
+  const auto n = static_cast<double>(runs.size());
+  double sum = 0, squares = 0;
+  for (const Figures& run : runs) sum += run.*figure;
+  const double mean = sum / n;
+  for (const Figures& run : runs) {
+    squares += (run.*figure - mean) * (run.*figure - mean);
+  }
+  return {mean, runs.size() < 2 ? std::nan("") : std::sqrt(squares / (n - 1))};
+}
+
+}  // namespace
+
+Result<std::vector<GridOutcome>> FindRuns(const Grid& grid,
+                                          const std::string& out) {
+  std::vector<GridOutcome> outcomes;
+  for (const GridRun& run : grid.runs) {
+    Result<GridOutcome> found = FindRun(FolderOf(out, run), run.config);
+    if (!found) return found.error();
+    outcomes.push_back(*std::move(found));
+  }
+  return outcomes;
+}
+
+Status RunGrid(const Grid& grid, const GridRunOptions& options,
+               std::span<GridOutcome> outcomes) {
+  FEDMRN_CHECK(outcomes.size() == grid.runs.size() &&
+               options.progress.size() == grid.runs.size());
+  const Result<FolderLock> lock = FolderLock::Take(options.out);
+  if (!lock) return lock.error();
+  std::vector<size_t> waiting;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i].state != RunState::kFinished) waiting.push_back(i);
+  }
+  const auto jobs = static_cast<uint32_t>(
+      std::min<size_t>(std::max(options.jobs, 1u), waiting.size()));
+  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+
+  std::mutex mutex;  // of all calls
+  const auto run_one = [&](size_t i) {
+    const GridRun& run = grid.runs[i];
+    GridOutcome& outcome = outcomes[i];
+    const auto call = [&](const auto& function, const auto&... arguments) {
+      const std::lock_guard guard(mutex);
+      if (function) function(i, arguments...);
+    };
+    Config config = run.config;
+    if (config.run.workers == 0)
+      config.run.workers = std::max(1u, cores / jobs);
+    RunOptions run_options;
+    run_options.out = FolderOf(options.out, run);
+    run_options.resume = true;
+    run_options.version = options.version;
+    run_options.progress = &options.progress[i];
+    run_options.on_round = [&](std::span<const RoundRow> rows) {
+      outcome.rows.assign(rows.begin(), rows.end());
+      call(options.on_round, rows);
+    };
+    run_options.log = [&](const std::string& message) {
+      call(options.log, message);
+    };
+    call(options.on_start);
+    const auto failed = [&](const std::string& why) {
+      outcome.state = RunState::kFailed;
+      outcome.error = why;
+    };
+    try {
+      const Result<RunResult> result = Run(config, run_options);
+      if (!result) {
+        failed(result.error().ToString());
+      } else {
+        outcome.state =
+            result->stopped ? RunState::kInterrupted : RunState::kFinished;
+      }
+    } catch (const std::exception& error) {  // memory, above all
+      failed(error.what());
+    }
+    call(options.on_end, outcome);
+  };
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (uint32_t job = 0; job < jobs; ++job) {
+    threads.emplace_back([&] {
+      for (size_t at; (at = next++) < waiting.size();) {
+        if (!options.progress[waiting[at]].stop) run_one(waiting[at]);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return Ok();
+}
+
+Figures FiguresOf(std::span<const RoundRow> rows) {
+  Figures figures;
+  for (const RoundRow& row : rows) {
+    figures.uplink_bytes += static_cast<double>(row.uplink_bytes);
+    figures.uplink_bits_per_param +=
+        row.uplink_bits_per_param / static_cast<double>(rows.size());
+    figures.seconds += row.wall_s;
+    if (std::isnan(row.accuracy)) continue;
+    figures.last_accuracy = row.accuracy;
+    figures.last_loss = row.loss;
+    // fmax takes the number beside a NaN.
+    figures.best_accuracy = std::fmax(figures.best_accuracy, row.accuracy);
+  }
+  return figures;
+}
+
+std::vector<SummaryRow> Summarise(const Grid& grid,
+                                  std::span<const GridOutcome> outcomes) {
+  std::vector<SummaryRow> rows;
+  std::vector<std::vector<Figures>> finished;  // of each row
+  std::map<std::vector<std::string>, size_t> row_of;
+  for (size_t i = 0; i < grid.runs.size(); ++i) {
+    std::vector<std::string> labels;
+    for (const auto& [axis, label] : grid.runs[i].labels) {
+      if (axis != "seed") labels.push_back(label);
+    }
+    const auto [row, added] = row_of.emplace(labels, rows.size());
+    if (added) {
+      rows.push_back({std::move(labels), 0, {}, {}});
+      finished.emplace_back();
+    }
+    if (outcomes[i].state == RunState::kFinished) {
+      finished[row->second].push_back(FiguresOf(outcomes[i].rows));
+    }
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].seeds = finished[i].size();
+    for (double Figures::*figure : kFigures) {
+      std::tie(rows[i].mean.*figure, rows[i].deviation.*figure) =
+          Spread(finished[i], figure);
+    }
+  }
+  return rows;
+}
+
+std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
+  std::string csv;
+  for (const std::string& axis : grid.axes) {
+    if (axis != "seed") csv += axis + ',';
+  }
+  csv +=
+      "seeds,best_accuracy,best_accuracy_std,last_accuracy,last_accuracy_std,"
+      "uplink_bytes,uplink_bits_per_param\n";
+  for (const SummaryRow& row : rows) {
+    for (const std::string& label : row.labels) csv += label + ',';
+    csv += std::to_string(row.seeds);
+    for (const double value :
+         {row.mean.best_accuracy, row.deviation.best_accuracy,
+          row.mean.last_accuracy, row.deviation.last_accuracy,
+          row.mean.uplink_bytes, row.mean.uplink_bits_per_param}) {
+      csv += std::isnan(value) ? "," : fmt::format(",{}", value);
+    }
+    csv += '\n';
+  }
+  return csv;
+}
+
+}  // namespace fedmrn

@@ -1,0 +1,77 @@
+// All runs of a grid, each in its folder OUT/NAME, several at the same time.
+// A finished run is never run again, an interrupted one goes on from its last
+// checkpoint.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fedmrn/core/result.h"
+#include "fedmrn/sim/grid.h"
+#include "fedmrn/sim/progress.h"
+#include "fedmrn/sim/results.h"
+
+namespace fedmrn {
+
+enum class RunState { kNew, kInterrupted, kFinished, kFailed };
+
+// A run of a grid as it stands.
+struct GridOutcome {
+  RunState state = RunState::kNew;
+  std::vector<RoundRow> rows;
+  std::string error;  // of a failed one
+};
+
+// What the runs' folders hold; changes nothing. The error names the first
+// folder with a run of another config, or with one that is damaged.
+Result<std::vector<GridOutcome>> FindRuns(const Grid& grid,
+                                          const std::string& out);
+
+struct GridRunOptions {
+  std::string out;
+  uint32_t jobs = 1;             // runs at the same time
+  std::string version;           // of the program, for run.json
+  std::span<Progress> progress;  // one for each run; `stop` in all stops them
+  // Called by one thread at a time, with the index of the run.
+  std::function<void(size_t run)> on_start;
+  // With the rows of a resumed run first, then after each round.
+  std::function<void(size_t run, std::span<const RoundRow> rows)> on_round;
+  std::function<void(size_t run, const GridOutcome& outcome)> on_end;
+  std::function<void(size_t run, const std::string& message)> log;
+};
+
+// Runs what is not finished, and brings `outcomes`, as of FindRuns, up to date.
+// A run that fails does not keep the others from theirs. Runs whose config has
+// run.workers = 0 share the cores. The error is that of another process at work
+// in the same folder.
+Status RunGrid(const Grid& grid, const GridRunOptions& options,
+               std::span<GridOutcome> outcomes);
+
+// A run's figures for people; NaN where no round was tested.
+struct Figures {
+  double best_accuracy = std::nan("");
+  double last_accuracy = std::nan("");
+  double last_loss = std::nan("");
+  double uplink_bytes = 0;
+  double uplink_bits_per_param = 0;  // mean of the rounds
+  double seconds = 0;
+};
+Figures FiguresOf(std::span<const RoundRow> rows);
+
+// Runs that differ in their seed alone, of which `seeds` are finished.
+struct SummaryRow {
+  std::vector<std::string> labels;  // of each axis but the seed
+  size_t seeds = 0;
+  Figures mean;       // over them
+  Figures deviation;  // from the mean, with n - 1; NaN below two
+};
+std::vector<SummaryRow> Summarise(const Grid& grid,
+                                  std::span<const GridOutcome> outcomes);
+// Names and units as in rounds.csv; what is not known is an empty field.
+std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows);
+
+}  // namespace fedmrn

@@ -1,0 +1,160 @@
+#include "fedmrn/sim/compare.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fedmrn/sim/files.h"
+
+namespace fedmrn {
+namespace {
+
+std::vector<RoundRow> Rows(std::vector<double> accuracies) {
+  std::vector<RoundRow> rows;
+  for (const double accuracy : accuracies) {
+    RoundRow row;
+    row.round = static_cast<uint32_t>(rows.size()) + 1;
+    row.accuracy = accuracy;
+    row.loss = 1 - accuracy;
+    row.uplink_bytes = 1000 * row.round;
+    row.uplink_bits_per_param = row.round;
+    row.wall_s = 0.5;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST(CompareTest, FiguresOfTestedRounds) {
+  const Figures figures = FiguresOf(Rows({0.5, 0.75, 0.25, std::nan("")}));
+  EXPECT_EQ(figures.best_accuracy, 0.75);
+  EXPECT_EQ(figures.last_accuracy, 0.25);
+  EXPECT_EQ(figures.last_loss, 0.75);
+  EXPECT_EQ(figures.uplink_bytes, 10000);
+  EXPECT_EQ(figures.uplink_bits_per_param, 2.5);
+  EXPECT_EQ(figures.seconds, 2);
+  EXPECT_TRUE(std::isnan(FiguresOf({}).best_accuracy));
+}
+
+TEST(CompareTest, MeanAndDeviationOverSeeds) {
+  const Result<Grid> grid = ParseGrid(
+      "train.lr = [1, 2]\nmethod.noise = [\"uniform\"]\nseed = [1, 2, 3]", "g",
+      {});
+  ASSERT_TRUE(grid.ok()) << grid.error().message;
+  std::vector<GridOutcome> outcomes(6);
+  // Seeds of lr 1: two finished ones, and one that must not count.
+  outcomes[0] = {RunState::kFinished, Rows({0.5, 0.25}), ""};
+  outcomes[1] = {RunState::kFinished, Rows({0.75, 0.75}), ""};
+  outcomes[2] = {RunState::kFailed, Rows({1.0}), "why"};
+  outcomes[4] = {RunState::kFinished, Rows({0.5}), ""};
+  outcomes[5] = {RunState::kInterrupted, Rows({1.0}), ""};
+  const std::vector<SummaryRow> rows = Summarise(*grid, outcomes);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].labels, (std::vector<std::string>{"1", "uniform"}));
+  EXPECT_EQ(rows[0].seeds, 2u);
+  EXPECT_EQ(rows[0].mean.best_accuracy, 0.625);
+  EXPECT_EQ(rows[0].deviation.best_accuracy, std::sqrt(2 * 0.125 * 0.125));
+  EXPECT_EQ(rows[0].mean.last_accuracy, 0.5);
+  EXPECT_EQ(rows[0].mean.uplink_bytes, 3000);
+  EXPECT_EQ(rows[1].seeds, 1u);
+  EXPECT_EQ(rows[1].mean.last_accuracy, 0.5);
+  EXPECT_TRUE(std::isnan(rows[1].deviation.last_accuracy));
+  EXPECT_EQ(SummaryCsv(*grid, rows),
+            "lr,noise,seeds,best_accuracy,best_accuracy_std,last_accuracy,"
+            "last_accuracy_std,uplink_bytes,uplink_bits_per_param\n"
+            "1,uniform,2,0.625,0.1767766952966369,0.5,0.3535533905932738,3000,"
+            "1.5\n"
+            "2,uniform,1,0.5,,0.5,,1000,1\n");
+  const std::string none =
+      SummaryCsv(*grid, Summarise(*grid, std::vector<GridOutcome>(6)));
+  EXPECT_EQ(none.substr(none.find('\n')),
+            "\n1,uniform,0,,,,,,\n2,uniform,0,,,,,,\n");
+}
+
+// Two runs beside each other, each in one step, as thread sanitizers are slow.
+class RunGridTest : public testing::Test {
+ protected:
+  RunGridTest() {
+    const Result<Grid> grid = ParseGrid(R"(seed = [1, 2]
+data = {name = "synthetic", train_examples = 32, test_examples = 10}
+partition.clients = 4
+rounds = {count = 1, clients_per_round = 1}
+train = {epochs = 1, batch = 8}
+)",
+                                        "g", {});
+    EXPECT_TRUE(grid.ok()) << grid.error().message;
+    if (grid.ok()) grid_ = *grid;
+    options_.out = out_.string();
+    options_.jobs = 2;
+    options_.progress = progress_;
+    options_.on_start = [this](size_t run) { Note("start", run); };
+    options_.on_end = [this](size_t run, const GridOutcome&) {
+      Note("end", run);
+    };
+    std::filesystem::remove_all(out_);
+  }
+  ~RunGridTest() override { std::filesystem::remove_all(out_); }
+
+  // Without a lock of its own: calls come one at a time.
+  void Note(const std::string& what, size_t run) {
+    notes_.push_back(what + std::to_string(run));
+  }
+
+  std::vector<GridOutcome> Find() {
+    const Result<std::vector<GridOutcome>> found =
+        FindRuns(grid_, options_.out);
+    EXPECT_TRUE(found.ok()) << found.error().message;
+    return found.ok() ? *found : std::vector<GridOutcome>(2);
+  }
+
+  const std::filesystem::path out_ =
+      std::filesystem::temp_directory_path() /
+      ("fedmrn_compare_test_" + std::to_string(getpid()));
+  Grid grid_;
+  std::vector<Progress> progress_{2};
+  GridRunOptions options_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(RunGridTest, RunsWhatIsNotFinished) {
+  std::vector<GridOutcome> outcomes = Find();
+  EXPECT_EQ(outcomes[0].state, RunState::kNew);
+  ASSERT_TRUE(RunGrid(grid_, options_, outcomes).ok());
+  std::ranges::sort(notes_);
+  EXPECT_EQ(notes_,
+            (std::vector<std::string>{"end0", "end1", "start0", "start1"}));
+  for (const auto& seen : {outcomes, Find()}) {
+    for (const GridOutcome& outcome : seen) {
+      EXPECT_EQ(outcome.state, RunState::kFinished) << outcome.error;
+      EXPECT_EQ(outcome.rows.size(), 1u);
+    }
+  }
+  notes_.clear();
+  ASSERT_TRUE(RunGrid(grid_, options_, outcomes).ok());
+  EXPECT_TRUE(notes_.empty());
+}
+
+TEST_F(RunGridTest, StartsNothingOnceStopped) {
+  std::vector<GridOutcome> outcomes = Find();
+  for (Progress& progress : progress_) progress.stop = true;
+  ASSERT_TRUE(RunGrid(grid_, options_, outcomes).ok());
+  EXPECT_TRUE(notes_.empty());
+  EXPECT_EQ(outcomes[1].state, RunState::kNew);
+}
+
+TEST_F(RunGridTest, OneProcessAtATime) {
+  const Result<FolderLock> other = FolderLock::Take(options_.out);
+  ASSERT_TRUE(other.ok());
+  std::vector<GridOutcome> outcomes(2);
+  const Status ran = RunGrid(grid_, options_, outcomes);
+  ASSERT_FALSE(ran.ok());
+  EXPECT_EQ(ran.error().message,
+            options_.out + ": another fedmrn is at work there");
+}
+
+}  // namespace
+}  // namespace fedmrn
