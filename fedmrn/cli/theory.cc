@@ -6,13 +6,15 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/text.h"

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "fedmrn/core/random.h"
 #include "fedmrn/sim/theory_run.h"
@@ -381,8 +383,8 @@ double LemmaQ(double params, double magnitude, double last_step_size,
 
 Result<Report> Check(const Settings& settings,
                      const std::function<void(double share)>& on_progress) {
-  if (const Status sound = CheckSettings(settings); !sound)
-    return sound.error();
+  const Status sound = CheckSettings(settings);
+  if (!sound) return sound.error();
   Work work(TotalWork(settings), on_progress);
   MaskingErrorSums masking_error(settings.steps);
   Report report;
