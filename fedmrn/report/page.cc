@@ -79,21 +79,21 @@ figure svg text { font-family: inherit; }
 figcaption { font-size: .9rem; color: var(--muted); margin-bottom: .25rem; }
 .sideways { overflow-x: auto; }
 .sideways svg { min-width: 52rem; }
-.run { border-bottom: 1px solid var(--grid); padding: .75rem 0; }
-.run h3 { margin: 0 0 .25rem; font-size: 1rem; }
+.run { border-bottom: 1px solid var(--grid); padding: .45rem 0; }
 .run p { margin: .15rem 0; font-size: .88rem; max-width: none; }
 code, pre { font: .84rem/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas,
   "DejaVu Sans Mono", monospace; }
 pre { background: var(--panel); padding: .6rem .75rem; margin: .35rem 0;
   overflow-x: auto; border-radius: 4px; overflow-wrap: normal; }
-summary { cursor: pointer; font-size: .88rem; color: var(--muted); }
+summary { cursor: pointer; font-size: .9rem; color: var(--muted); }
+summary b { color: var(--ink); font-weight: 600; margin-right: .5rem; }
 @media (max-width: 30rem) {
   body { padding-top: 1.5rem; }
   h1 { font-size: 1.6rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .4rem; }
 }
-@media print { details { display: none; } h2 { break-after: avoid; } }
+@media print { h2, h3 { break-after: avoid; } }
 )css";
 
 constexpr char kMarker[] = "<!-- made by fedmrn report -->";
@@ -388,10 +388,12 @@ class PageWriter {
   }
 
   void Runs() {
-    Section("runs", "Every run",
-            "A run can be repeated with its command, or with its config saved "
-            "as a file; on the same kind of CPU the model comes out the same "
-            "to the bit.");
+    Section(
+        "runs", "Every run",
+        "Open a run for its command, machine, model and config. The command "
+        "repeats it, from the folder's config.toml or from a file with the "
+        "config shown here; on the same kind of CPU the model comes out "
+        "the same to the bit.");
     for (size_t i = 0; i < study_.runs.size(); ++i) {
       const SavedRun& run = study_.runs[i];
       const std::string again = fmt::format(
@@ -399,8 +401,6 @@ class PageWriter {
           ShellWord(run.folder + "-again"));
       double seconds = 0;
       for (const RoundRow& row : run.rows) seconds += row.wall_s;
-      body_ += "<div class=\"run\">\n";
-      Heading(run.folder);
       std::string facts = fmt::format(
           "{}, {}, {}, seed {}: {}", MethodTitle(run.Get("method.name")),
           DataTitle(run.Get("data.name")), run.Get("partition.kind"),
@@ -413,16 +413,17 @@ class PageWriter {
         facts +=
             " Same config as " + study_.same_as[i]->folder + ", counted once.";
       }
-      Paragraph("", facts);
+      body_ += fmt::format(
+          "<details class=\"run\"><summary><b>{}</b> {}</summary>\n"
+          "<pre>{}</pre>\n",
+          HtmlText(run.folder), HtmlText(facts), HtmlText(again));
       Paragraph("note",
                 fmt::format("fedmrn {}{}{}", run.version,
                             run.machine.empty() ? "" : " on ", run.machine));
       body_ += fmt::format(
           "<p class=\"note\">Model sha256 <code>{}</code></p>\n"
-          "<pre>{}</pre>\n<details><summary>Config</summary>"
-          "<pre>{}</pre></details>\n</div>\n",
-          HtmlText(run.model_sha256), HtmlText(again),
-          HtmlText(ConfigToml(run)));
+          "<pre>{}</pre>\n</details>\n",
+          HtmlText(run.model_sha256), HtmlText(ConfigToml(run)));
     }
   }
 
