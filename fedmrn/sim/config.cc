@@ -379,7 +379,7 @@ class Parser {
     }
   }
 
-  void AddSetting(const Setting& setting) {
+  void AddSetting(const ConfigSetting& setting) {
     place_ = {setting.place, kAfterText};
     const toml::parse_result parsed = toml::parse("value = " + setting.value);
     FEDMRN_CHECK(parsed.succeeded());
@@ -387,7 +387,7 @@ class Parser {
   }
 
   void AddSetting(const std::string& text) {
-    const Result<Setting> setting = ParseSetting(text, "--set " + text);
+    const Result<ConfigSetting> setting = ParseSetting(text, "--set " + text);
     if (setting) {
       AddSetting(*setting);
     } else {
@@ -601,7 +601,7 @@ std::span<const ConfigKey> ConfigKeys() {
   return keys;
 }
 
-Result<Setting> ParseSetting(std::string_view text, std::string place) {
+Result<ConfigSetting> ParseSetting(std::string_view text, std::string place) {
   const auto bad = [&](const std::string& what) {
     return Error{ErrorCode::kBadValue, place + ": " + what};
   };
@@ -609,8 +609,8 @@ Result<Setting> ParseSetting(std::string_view text, std::string place) {
   if (equals == text.npos || equals == 0) {
     return bad("must be KEY=VALUE, such as train.lr=0.1");
   }
-  Setting setting{std::string(text.substr(0, equals)),
-                  std::string(text.substr(equals + 1)), place};
+  ConfigSetting setting{std::string(text.substr(0, equals)),
+                        std::string(text.substr(equals + 1)), place};
   const auto parse = [](const std::string& value) {
     return toml::parse("value = " + value);
   };
@@ -628,9 +628,9 @@ Result<Setting> ParseSetting(std::string_view text, std::string place) {
   return setting;
 }
 
-Result<Config> MakeConfig(std::span<const Setting> settings) {
+Result<Config> MakeConfig(std::span<const ConfigSetting> settings) {
   Parser parser("");
-  for (const Setting& setting : settings) parser.AddSetting(setting);
+  for (const ConfigSetting& setting : settings) parser.AddSetting(setting);
   return parser.Finish();
 }
 

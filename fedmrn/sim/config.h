@@ -88,13 +88,13 @@ struct ConfigKey {
 std::span<const ConfigKey> ConfigKeys();
 
 // A key with its value, from elsewhere than a config's own text.
-struct Setting {
+struct ConfigSetting {
   std::string key;    // "train.lr"
   std::string value;  // as TOML writes it
   std::string place;  // for messages: "--set train.lr=0.1", "grid.toml:7"
 };
 // From "key=value"; text needs no quotes.
-Result<Setting> ParseSetting(std::string_view text, std::string place);
+Result<ConfigSetting> ParseSetting(std::string_view text, std::string place);
 
 // `text` is TOML (may be empty), `file` its name for messages; `settings` are
 // "key=value" and win over the text, in their order. The error has one line per
@@ -107,7 +107,7 @@ Result<Config> ParseConfig(std::string_view text, std::string_view file,
 Result<Config> LoadConfig(const std::string& path,
                           std::span<const std::string> settings);
 // The same from settings alone.
-Result<Config> MakeConfig(std::span<const Setting> settings);
+Result<Config> MakeConfig(std::span<const ConfigSetting> settings);
 
 // Every key with its value, in the table's order, values as TOML would write
 // them: {"train.lr", "0.1"}.

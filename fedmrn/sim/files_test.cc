@@ -71,9 +71,8 @@ TEST_F(Files, ErrorsNameThePathAndTheReason) {
   const Status nowhere = WriteFileAtomically(Path("no/file"), AsBytes("x"));
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().code, ErrorCode::kUnavailable);
-  EXPECT_EQ(
-      nowhere.error().ToString(),
-      Path("no/file") + ": cannot write it: No such file or directory");
+  EXPECT_EQ(nowhere.error().ToString(),
+            Path("no/file") + ": cannot write it: No such file or directory");
 
   fs::create_directories(Path("folder"));
   EXPECT_EQ(WriteFileAtomically(Path("folder"), AsBytes("x")).error().message,

@@ -109,7 +109,7 @@ std::vector<std::string> KeysNamed(std::string_view name) {
 struct Axis {
   struct Value {
     std::string label;
-    std::vector<Setting> settings;
+    std::vector<ConfigSetting> settings;
   };
 
   std::string key;   // of a list; empty: variants
@@ -220,7 +220,7 @@ class GridReader {
     return sections;
   }
 
-  Setting SettingOf(const Leaf& leaf, const toml::node& value) const {
+  ConfigSetting SettingOf(const Leaf& leaf, const toml::node& value) const {
     return {leaf.key, TomlText(value), At(leaf.where)};
   }
 
@@ -294,7 +294,7 @@ class GridReader {
 
   // A key of the config, instead of what it was before: a list becomes an axis,
   // any other value one of `single`.
-  void ReadKey(const Leaf& leaf, std::vector<Setting>& single) {
+  void ReadKey(const Leaf& leaf, std::vector<ConfigSetting>& single) {
     const toml::array* list = leaf.node->as_array();
     if (list == nullptr && leaf.key != "seed") {
       Forget(leaf.key);
@@ -316,7 +316,7 @@ class GridReader {
   void ReadCommandLine() {
     for (const std::string& text : options_.lists) AddList(text);
     for (const std::string& text : options_.settings) {
-      std::optional<Setting> setting = SettingOf(text, "--set " + text);
+      std::optional<ConfigSetting> setting = SettingOf(text, "--set " + text);
       if (!setting) continue;
       const auto axis = std::ranges::find(axes_, setting->key, &Axis::key);
       if (axis != axes_.end() && axis->place.starts_with("--grid ")) {
@@ -359,7 +359,7 @@ class GridReader {
     const std::string key = keys.empty() ? list->name : keys[0];
     Axis axis = ListAxis(key, place, {});
     for (const std::string& value : list->values) {
-      if (std::optional<Setting> setting =
+      if (std::optional<ConfigSetting> setting =
               SettingOf(key + "=" + value, place)) {
         axis.values.push_back({value, {*std::move(setting)}});
       }
@@ -367,16 +367,16 @@ class GridReader {
     AddAxis(std::move(axis));
   }
 
-  std::optional<Setting> SettingOf(const std::string& text,
-                                   const std::string& place) {
-    Result<Setting> setting = ParseSetting(text, place);
+  std::optional<ConfigSetting> SettingOf(const std::string& text,
+                                         const std::string& place) {
+    Result<ConfigSetting> setting = ParseSetting(text, place);
     if (setting) return *std::move(setting);
     mistakes_.push_back(setting.error().message);
     return std::nullopt;
   }
 
   void Forget(const std::string& key) {
-    std::erase_if(base_, [&](const Setting& s) { return s.key == key; });
+    std::erase_if(base_, [&](const ConfigSetting& s) { return s.key == key; });
     std::erase_if(axes_, [&](const Axis& axis) { return axis.key == key; });
   }
 
@@ -415,7 +415,7 @@ class GridReader {
     }
     for (const Axis& axis : axes_) {
       for (const Axis::Value& value : axis.values) {
-        for (const Setting& setting : value.settings) {
+        for (const ConfigSetting& setting : value.settings) {
           const auto list = std::ranges::find(axes_, setting.key, &Axis::key);
           if (axis.key.empty() && list != axes_.end()) {
             Report(setting.place, setting.key,
@@ -471,7 +471,7 @@ class GridReader {
     std::vector<Mistake> found;
     for (size_t i = 0; i < count; ++i) {
       GridRun run;
-      std::vector<Setting> settings = base_;
+      std::vector<ConfigSetting> settings = base_;
       size_t stride = count;
       for (const Axis& axis : axes_) {
         stride /= axis.values.size();
@@ -545,10 +545,10 @@ class GridReader {
 
   const std::string file_;
   const GridOptions& options_;
-  std::vector<Setting> base_;  // of all runs, before the axes
+  std::vector<ConfigSetting> base_;  // of all runs, before the axes
   std::vector<Axis> axes_;
-  std::vector<Setting> profile_;           // after the axes
-  std::vector<Setting> last_;              // of the command line, after all
+  std::vector<ConfigSetting> profile_;     // after the axes
+  std::vector<ConfigSetting> last_;        // of the command line, after all
   std::map<std::string, Choice> choices_;  // by axis
   std::vector<std::string> mistakes_;
   Grid grid_;
