@@ -559,6 +559,8 @@ TEST(Methods, TableHasThePapersSettings) {
   }
   EXPECT_EQ(row("fedpm")->lr, 0.1);
   EXPECT_EQ(row("fedbat")->lr, 0.1);
+  EXPECT_EQ(row("fedavg-sm")->magnitude, row("fedmrn")->magnitude);
+  EXPECT_EQ(row("fedavg-sms")->magnitude, row("fedmrns")->magnitude);
   MethodSettings half;
   half.half = true;
   EXPECT_EQ(CodecOf(*row("fedavg"), {}), CodecId::kFloat32);
