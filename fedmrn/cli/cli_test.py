@@ -52,8 +52,8 @@ class ProgramTest(unittest.TestCase):
 class CliTest(ProgramTest):
 
     def test_help_of_every_verb(self):
-        verbs = ("run", "compare", "tune", "demo", "data", "partition",
-                 "codecs", "inspect", "bench")
+        verbs = ("run", "compare", "report", "tune", "theory", "demo", "data",
+                 "partition", "codecs", "inspect", "bench")
         for verb in ([], *([verb] for verb in verbs), ["data", "get"],
                      ["bench", "core"]):
             out = self.succeed(*verb, "--help")
@@ -201,7 +201,7 @@ class InspectTest(ProgramTest):
         self.assertAlmostEqual(view["bits_per_param"], 8 * len(data) / params)
 
         packed = data[72 + payload - (params + 7) // 8:72 + payload]
-        if codec.startswith("mrn-") or codec in ("signsgd", "drive"):
+        if codec.startswith("mrn-") or codec in ("signsgd", "drive", "mask"):
             ones = sum(bin(byte).count("1") for byte in packed)
             self.assertEqual(view["ones"], ones)
             self.assertAlmostEqual(view["share_of_ones"], ones / params)

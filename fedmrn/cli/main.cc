@@ -16,14 +16,14 @@ int main(int argc, char** argv) {
   int exit_code = kExitOk;
   AddRun(app, exit_code);
   AddCompare(app, exit_code);
+  AddReport(app, exit_code);
   AddTune(app, exit_code);
+  AddTheory(app, exit_code);
   AddDemo(app, exit_code);
   AddData(app, exit_code);
   AddPartition(app, exit_code);
-  AddReport(app, exit_code);
   AddCodecs(app, exit_code);
   AddInspect(app, exit_code);
-  AddTheory(app, exit_code);
   AddBench(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -115,7 +115,7 @@ Status Report(const Options& options) {
 
 void AddReport(CLI::App& app, int& exit_code) {
   CLI::App* report = app.add_subcommand(
-      "report", "Compare runs, beside the paper: a page, tables, pictures");
+      "report", "Finished runs on one page, beside the paper");
   report->footer(
       "  fedmrn report runs\n"
       "  fedmrn report runs --out results.html --csv results.csv\n\n"

@@ -325,24 +325,26 @@ int Run(Options options) {
       theory::Check(settings, [&](double share) { progress->Show(share); });
   progress.reset();
   if (!report) return failed("--" + report.error().ToString());
-  if (options.json) {
-    fmt::print("{}\n", ToJson(settings, *report).dump(2));
-  } else {
-    PrintConvex(settings, report->convex);
-    PrintMasking(settings, report->masking);
-    PrintNetwork(report->network);
-  }
+  std::vector<std::pair<const char*, std::string>> files;
   if (!options.out.empty()) {
-    const std::string path = options.out + "/theory.csv";
-    const Status written = WriteFileAtomically(path, AsBytes(Csv(*report)));
+    files.emplace_back("rows", options.out + "/theory.csv");
+    const Status written =
+        WriteFileAtomically(files[0].second, AsBytes(Csv(*report)));
     if (!written) return failed(written.error().ToString());
-    if (!options.json) fmt::print("{:<10} {}\n", "rows", path);
   }
   for (const std::string& path : pictures) {
     const Status drawn = WritePicture(PictureOf(*report), path);
     if (!drawn) return failed(drawn.error().ToString());
-    if (!options.json) fmt::print("{:<10} {}\n", "picture", path);
+    files.emplace_back("picture", path);
   }
+  if (options.json) {
+    fmt::print("{}\n", ToJson(settings, *report).dump(2));
+    return kExitOk;
+  }
+  PrintConvex(settings, report->convex);
+  PrintMasking(settings, report->masking);
+  PrintNetwork(report->network);
+  for (const auto& [what, path] : files) fmt::print("{:<10} {}\n", what, path);
   return kExitOk;
 }
 
@@ -350,7 +352,7 @@ int Run(Options options) {
 
 void AddTheory(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
-      "theory", "Check the paper's theorems on problems with known constants");
+      "theory", "The paper's theorems beside measured errors");
   verb->footer(
       "FedMRN and FedAvg beside the bounds of Theorems 1 and 2, and the "
       "masking\n"
