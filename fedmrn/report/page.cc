@@ -244,21 +244,6 @@ class PageWriter {
     body_ += HtmlTable(losses);
   }
 
-  void Convergence() {
-    if (study_.settings.empty()) return;
-    Section("convergence", "Convergence",
-            "Test accuracy against rounds, and against what all clients have "
-            "uploaded so far: further left is cheaper. Means of the seeds.");
-    for (const Setting& setting : study_.settings) {
-      for (const Cell& cell : setting.cells) {
-        Heading(setting.name + ", " + cell.name);
-        Figures({CurvePicture(setting, cell, Against::kRounds),
-                 CurvePicture(setting, cell, Against::kUpload)},
-                {"Against rounds", "Against upload"});
-      }
-    }
-  }
-
   // `pictures_of` a setting's cell, those that there are.
   template <typename Of>
   void OfCells(const std::string& id, const std::string& title,
@@ -276,6 +261,19 @@ class PageWriter {
         Figures(pictures, captions);
       }
     }
+  }
+
+  void Convergence() {
+    OfCells("convergence", "Convergence",
+            "Test accuracy against rounds, and against what all clients have "
+            "uploaded so far: further left is cheaper. Means of the seeds.",
+            [](const Setting& setting, const Cell& cell, auto& pictures,
+               auto& captions) {
+              if (setting.rounds < 2) return;  // a point is no curve
+              pictures = {CurvePicture(setting, cell, Against::kRounds),
+                          CurvePicture(setting, cell, Against::kUpload)};
+              captions = {"Against rounds", "Against upload"};
+            });
   }
 
   void Ablation() {
