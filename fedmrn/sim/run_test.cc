@@ -131,16 +131,17 @@ class Runs : public testing::Test {
 
 TEST_F(Runs, SameModelForAnyNumberOfWorkers) {
   std::map<std::string, std::string> models;
-  for (const Method& method : Methods()) {
-    SCOPED_TRACE(method.name);
-    const std::string name = "method.name=" + std::string(method.name);
+  // executor_test.cc has all methods.
+  for (const char* method : {"fedavg", "fedmrn", "fedmrns", "fedpm"}) {
+    SCOPED_TRACE(method);
+    const std::string name = std::string("method.name=") + method;
     const RunResult one = Undisturbed(Tiny({name, "rounds.count=2"}));
     ExpectSame(fedmrn::Run(Tiny({name, "rounds.count=2", "run.workers=2"}), {}),
                one);
-    models[one.model_sha256] = method.name;
+    models[one.model_sha256] = method;
   }
   models[Undisturbed(Tiny({"rounds.count=2", "seed=2"})).model_sha256] = "seed";
-  EXPECT_EQ(models.size(), Methods().size() + 1);
+  EXPECT_EQ(models.size(), 5u);
 }
 
 TEST_F(Runs, FaultsDoNotDependOnWorkers) {
