@@ -61,7 +61,8 @@ class DrawReader {
   PhiloxStream stream_;
   uint64_t block_ = 0;
   size_t next_ = kWords;
-  uint32_t words_[kWords];
+  // Zeros only for g++, which warns about what it cannot see being filled.
+  uint32_t words_[kWords] = {};
 };
 
 }  // namespace fedmrn

@@ -51,6 +51,10 @@ std::vector<Leaf> LeavesOf(const toml::table& table,
 // A value that "key = " may stand before. What no key can be, a list in a list
 // or a table, need not be told to the last.
 std::string TomlText(const toml::node& node) {
+  // toml++ would write 0.0025 with 17 digits.
+  if (const auto* number = node.as_floating_point()) {
+    return fmt::format("{}", number->get());
+  }
   if (node.is_table()) return "{}";
   if (node.is_array()) return "[]";
   std::ostringstream text;

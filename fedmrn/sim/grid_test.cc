@@ -109,6 +109,12 @@ TEST(GridTest, ProfilesChooseSeedsAndValues) {
             (Names{"iid-fedavg-seed3"}));
 }
 
+TEST(GridTest, NumbersAsPeopleWriteThem) {
+  EXPECT_EQ(RunNames(MustParse("[method]\nmagnitude = [0.000625, 0.0025]",
+                               {.only = {"magnitude=0.0025,0.000625"}})),
+            (Names{"magnitude0.000625-seed1", "magnitude0.0025-seed1"}));
+}
+
 TEST(GridTest, ListsAreAxes) {
   const Grid grid = MustParse(R"(seed = [2, 1]
 train.lr = [0.10, 1]
