@@ -108,7 +108,7 @@ constexpr auto kRows = std::to_array<Row>({
     {KEY(rounds.clients_per_round), "clients sampled in a round", "", kFromOne},
     {KEY(rounds.min_clients), "answers without which a round is repeated", "",
      kFromOne},
-    {KEY(rounds.weight), "a client's weight: its number of these",
+    {KEY(rounds.weight), "a client's weight: its number of these, or equal",
      "examples|batches|equal"},
     {KEY(faults.drop), "chance that a client never answers", "", kShare},
     {KEY(faults.crash), "chance that it stops in its training", "", kShare},
