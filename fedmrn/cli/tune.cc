@@ -135,9 +135,10 @@ int Tune(const TuneArguments& arguments) {
   }
   std::ranges::stable_sort(candidates, std::greater(), [](const Candidate& c) {
     // NaN has no place in an order.
+    // Of equals, such as those that have learned nothing yet, the lower loss.
     return c.sound() ? std::tuple(true, c.figures.last_accuracy,
-                                  c.figures.best_accuracy)
-                     : std::tuple(false, 0.0, 0.0);
+                                  c.figures.best_accuracy, -c.figures.last_loss)
+                     : std::tuple(false, 0.0, 0.0, 0.0);
   });
   PrintCandidates(*grid, candidates);
   std::fflush(stdout);

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -310,16 +309,6 @@ void NameSettings(std::vector<Setting>& settings) {
 }
 
 }  // namespace
-
-Spread SpreadOf(std::span<const double> values) {
-  const double count = static_cast<double>(values.size());
-  const double mean =
-      std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean,
-          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan("")};
-}
 
 Cost CostOf(std::span<const SavedRun* const> runs) {
   Cost cost;

@@ -14,13 +14,6 @@
 
 namespace fedmrn {
 
-// Of the values of several seeds; std is the sample's, NaN if there is but one.
-struct Spread {
-  double mean = 0;
-  double std = 0;
-};
-Spread SpreadOf(std::span<const double> values);
-
 // What some runs cost, per client that answered.
 struct Cost {
   double payload_bits = 0;  // per masked parameter, as are the next two

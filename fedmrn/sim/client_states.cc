@@ -107,4 +107,9 @@ void ClientStates::RemoveOld() {
   }
 }
 
+void ClientStates::RemoveAll() {
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
 }  // namespace fedmrn

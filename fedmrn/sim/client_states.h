@@ -36,6 +36,8 @@ class ClientStates {
   // Removes the files that neither this list nor the one before it names: a
   // run keeps two checkpoints.
   void RemoveOld();
+  // Of a finished run, which nobody goes on with.
+  void RemoveAll();
 
  private:
   std::string Path(uint32_t client, uint32_t round) const;

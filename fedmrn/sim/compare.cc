@@ -73,19 +73,6 @@ constexpr double Figures::*kFigures[] = {&Figures::best_accuracy,
                                          &Figures::uplink_bits_per_param,
                                          &Figures::seconds};
 
-// Mean and deviation of one figure.
-std::pair<double, double> Spread(std::span<const Figures> runs,
-                                 double Figures::*figure) {
-  const auto n = static_cast<double>(runs.size());
-  double sum = 0, squares = 0;
-  for (const Figures& run : runs) sum += run.*figure;
-  const double mean = sum / n;
-  for (const Figures& run : runs) {
-    squares += (run.*figure - mean) * (run.*figure - mean);
-  }
-  return {mean, runs.size() < 2 ? std::nan("") : std::sqrt(squares / (n - 1))};
-}
-
 }  // namespace
 
 Result<std::vector<GridOutcome>> FindRuns(const Grid& grid,
@@ -205,8 +192,11 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].seeds = finished[i].size();
     for (double Figures::*figure : kFigures) {
-      std::tie(rows[i].mean.*figure, rows[i].deviation.*figure) =
-          Spread(finished[i], figure);
+      std::vector<double> values;
+      for (const Figures& run : finished[i]) values.push_back(run.*figure);
+      const Spread spread = SpreadOf(values);
+      rows[i].mean.*figure = spread.mean;
+      rows[i].deviation.*figure = spread.std;
     }
   }
   return rows;

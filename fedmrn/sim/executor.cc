@@ -19,18 +19,6 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-struct ClientSeeds {
-  uint64_t noise;
-  uint64_t draw;
-};
-
-ClientSeeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
-  std::array<uint32_t, 4> words;
-  PhiloxWords({seed, Purpose::kClientSeed, round}, client, words);
-  return {words[0] | uint64_t{words[1]} << 32,
-          words[2] | uint64_t{words[3]} << 32};
-}
-
 enum class Fault { kNone, kDrop, kCrash, kCorrupt, kDelay };
 
 struct Injected {
@@ -65,6 +53,13 @@ uint64_t StepsOf(const TrainSettings& train, size_t examples) {
 }
 
 }  // namespace
+
+ClientSeeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
+  std::array<uint32_t, 4> words;
+  PhiloxWords({seed, Purpose::kClientSeed, round}, client, words);
+  return {words[0] | uint64_t{words[1]} << 32,
+          words[2] | uint64_t{words[3]} << 32};
+}
 
 MethodSettings MethodSettingsOf(const Config& config) {
   const auto& method = config.method;

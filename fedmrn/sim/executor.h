@@ -68,6 +68,13 @@ class ThreadExecutor final : public Executor {
   MethodSettings settings_;
 };
 
+// Of one client in one round.
+struct ClientSeeds {
+  uint64_t noise;  // goes on the wire
+  uint64_t draw;   // never leaves the client
+};
+ClientSeeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client);
+
 // The [method] section as the method and its codec take it.
 MethodSettings MethodSettingsOf(const Config& config);
 

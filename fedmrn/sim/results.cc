@@ -9,6 +9,7 @@
 #include <ctime>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <thread>
 #include <variant>
 
@@ -233,6 +234,16 @@ Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
     rows.push_back(row);
   }
   return rows;
+}
+
+Spread SpreadOf(std::span<const double> values) {
+  const double count = static_cast<double>(values.size());
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean,
+          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan("")};
 }
 
 std::string RunJson(const Config& config, const RunInfo& info,

@@ -44,6 +44,13 @@ Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows);
 // the error begins with the line: "line 3: ...".
 Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text);
 
+// Of the values of several seeds; std is the sample's, NaN if there is but one.
+struct Spread {
+  double mean = 0;
+  double std = 0;
+};
+Spread SpreadOf(std::span<const double> values);
+
 // What run.json tells beyond the config and the rows.
 struct RunInfo {
   std::string version;

@@ -241,6 +241,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     if (!saved) return saved.error();
     const Status reported = folder.Report(state, true);
     if (!reported) return reported.error();
+    states.RemoveAll();
   }
   return RunResult{state.rows, ModelSha256(state.model)};
 }

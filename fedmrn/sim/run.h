@@ -3,7 +3,7 @@
 //   rounds.csv, run.json   results.h      tb/           tensorboard.h
 //   config.toml            as used        checkpoints/  checkpoint.h
 //   model.pt               the final model, for torch.jit.load
-//   clients/               client_states.h, of methods that have them
+//   clients/               client_states.h, until the run is finished
 #pragma once
 
 #include <functional>

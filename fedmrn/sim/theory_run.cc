@@ -1,13 +1,13 @@
 #include "fedmrn/sim/theory_run.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/random.h"
+#include "fedmrn/sim/executor.h"
 #include "fedmrn/sim/round.h"
 
 namespace fedmrn::theory {
@@ -86,14 +86,12 @@ class Client {
 
 Masking MaskingOf(LocalTraining training, double magnitude, uint64_t seed,
                   uint32_t round, uint32_t client) {
-  std::array<uint32_t, 4> words;
-  PhiloxWords({seed, Purpose::kClientSeed, round}, client, words);
+  const ClientSeeds seeds = SeedsOf(seed, round, client);
   return {MaskKind::kSigned,
           /*stochastic=*/true,
           training == LocalTraining::kPsm,
-          {NoiseKind::kBernoulli, static_cast<float>(magnitude),
-           words[0] | uint64_t{words[1]} << 32},
-          words[2] | uint64_t{words[3]} << 32};
+          {NoiseKind::kBernoulli, static_cast<float>(magnitude), seeds.noise},
+          seeds.draw};
 }
 
 }  // namespace
