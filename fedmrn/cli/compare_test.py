@@ -305,6 +305,16 @@ class TuneTest(GridTest):
         super().setUp()
         self.config = self.write("my.toml", CONFIG)
 
+    def test_lower_loss_decides_between_equals(self):
+        # With a single test image accuracies are 0 or 100 %.
+        out, _ = self.done("tune", self.config, "--grid",
+                           "lr=0.3,0.03,0.1,0.01", "--rounds", 1, "--out",
+                           self.out, "--set", "data.test_examples=1")
+        cells = [line.split() for line in out.splitlines()[1:5]]
+        self.assertLess(len({row[1] for row in cells}), len(cells))
+        self.assertEqual(cells, sorted(
+            cells, key=lambda row: (-float(row[1]), float(row[3]))))
+
     def test_chooses_the_best(self):
         command = ["tune", self.config, "--grid", "lr=0.3,1e30", "--grid",
                    "method.noise=uniform,gaussian", "--rounds", 1, "--out",
@@ -326,7 +336,7 @@ class TuneTest(GridTest):
             self.assertIn(row[-1], ("failed", "diverged"))
         noise = cells[0][1]
         self.assertEqual(lines[5:], [
-            "", f"best: lr 0.3, noise {noise}: {cells[0][2]} % after 1 rounds",
+            "", f"best: lr 0.3, noise {noise}: {cells[0][2]} % after 1 round",
             "lr 0.3 is the smallest that was tried: try smaller ones",
             f"fedmrn run {self.out}/tuned.toml"])
         with open(self.out / "tuned.toml", "rb") as file:

@@ -149,8 +149,9 @@ int Tune(const TuneArguments& arguments) {
     return kExitFailed;
   }
   const std::string chosen =
-      fmt::format("{}: {} % after {} rounds", ValuesOf(*best.run),
-                  Percent(best.figures.last_accuracy), arguments.rounds);
+      fmt::format("{}: {} % after {}", ValuesOf(*best.run),
+                  Percent(best.figures.last_accuracy),
+                  fedmrn::Counted(arguments.rounds, "round"));
   Config tuned = best.run->config;
   tuned.rounds.count = config->rounds.count;
   const std::string path = out + "/tuned.toml";
