@@ -103,9 +103,10 @@ Result<Figures> Measure(const TrainOptions& options) {
   const Cnn cnn(spec, shape, images.classes);
   const std::vector<uint16_t> labels(images.train.labels.begin(),
                                      images.train.labels.begin() + kBatch);
-  Result<Task> task = MakeImageTask(std::move(images), options.model);
+  Result<Task> task =
+      MakeTask(DataOf(std::move(images)), {.name = options.model});
   if (!task) return task.error();
-  std::vector<uint32_t> examples(task->train_examples);
+  std::vector<uint32_t> examples(task->data->train_examples);
   for (size_t i = 0; i < examples.size(); ++i) {
     examples[i] = static_cast<uint32_t>(i);
   }
@@ -118,12 +119,12 @@ Result<Figures> Measure(const TrainOptions& options) {
   for (uint32_t i = 0; i < threads; ++i) {
     Client& client = clients[i];
     client.learner = task->make_learner();
-    client.weights.resize(task->layout.masked_params());
-    client.dense.resize(task->layout.dense_values());
-    task->initialize(1, client.weights, client.dense);
+    client.weights.resize(task->model.layout.masked_params());
+    client.dense.resize(task->model.layout.dense_values());
+    task->model.initialize(1, client.weights, client.dense);
     client.local.update.resize(client.weights.size());
     client.local.masked_gradient.resize(client.weights.size());
-    client.local.dense_gradient.resize(task->trainable_dense);
+    client.local.dense_gradient.resize(task->model.trainable_dense);
     plain[i] = (*torch)->make_plain_cnn(spec, shape, 10, 0.03);
   }
   const std::vector<float> pixels(

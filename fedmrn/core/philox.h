@@ -26,6 +26,8 @@ enum class Purpose : uint32_t {
   kAugment = 9,     // crops and flips; `sub` is the local step
   kFault = 10,      // injected faults; `sub` is the round
   kSynthetic = 11,  // generated data
+  kDropout = 12,    // of a network; `sub` is the local step
+  kSubset = 13,     // which part of a data set is used
 };
 
 // Ten rounds, Philox's usual number; seven for the draws of local steps, which

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "fedmrn/report/text.h"
+#include "fedmrn/sim/run.h"
 #include "fedmrn/train/dataset.h"
 
 namespace fedmrn {
@@ -31,15 +32,11 @@ std::vector<uint32_t> ClientLabels::CountsOf(size_t client) const {
 }
 
 Result<ClientLabels> LoadClientLabels(const Config& config) {
-  const auto& data = config.data;
-  Result<ImageData> images =
-      LoadImages({data.name, data.dir, data.train_examples, 1});
-  if (!images) return images.error();
-  ClientLabels view{
-      config, images->classes, std::move(images->train.labels), {}};
-  Result<Partition> partition =
-      MakePartition(PartitionSettingsOf(config), view.labels, view.classes,
-                    images->train.clients);
+  Result<Data> data = LoadData(DataSettingsOf(config));
+  if (!data) return data.error();
+  ClientLabels view{config, data->classes, std::move(data->labels), {}};
+  Result<Partition> partition = MakePartition(
+      PartitionSettingsOf(config), view.labels, view.classes, data->clients);
   if (!partition) return partition.error();
   view.partition = std::move(*partition);
   return view;

@@ -15,9 +15,9 @@
 #include "fedmrn/core/noise.h"
 #include "fedmrn/sim/files.h"
 #include "fedmrn/sim/toml.h"
-#include "fedmrn/train/cnn.h"
 #include "fedmrn/train/dataset.h"
 #include "fedmrn/train/method.h"
+#include "fedmrn/train/model.h"
 
 namespace fedmrn {
 namespace {
@@ -64,8 +64,22 @@ constexpr auto kRows = std::to_array<Row>({
     {KEY(data.name), "the data set", kDataSets},
     {KEY(data.dir), "folder of its files; empty: the usual places", "", kAny,
      false},
+    {KEY(data.path), "npz: the file; folder: the folder of training examples",
+     "", kAny, false},
+    {KEY(data.test_path),
+     "npz, folder: of test examples; empty: every tenth of data.path", "", kAny,
+     false},
     {KEY(data.train_examples), "use only the first ones; 0: all"},
     {KEY(data.test_examples), "use only the first ones; 0: all"},
+    {KEY(data.fraction), "shakespeare: the share of all examples, whole roles",
+     "", Range{.high = 1, .above_low = true}},
+    {KEY(data.image_size),
+     "folder: images become squares of this side; voc: their longer side is "
+     "at most this; 0: 32, or as they are"},
+    {KEY(data.crop), "voc: side of the square cut out in training", "",
+     Range{32, 4096}},
+    {KEY(data.erase), "voc: an image keeps the labels of one class only"},
+    {KEY(data.skip_bad), "leave out images that cannot be read"},
     {KEY(partition.kind), "how clients share the examples",
      "iid|dirichlet|labels|natural"},
     {KEY(partition.clients), "number of clients; natural: given by the data",
@@ -76,7 +90,15 @@ constexpr auto kRows = std::to_array<Row>({
     {KEY(partition.alpha), "dirichlet: the smaller, the more uneven", "",
      kPositive},
     {KEY(partition.min_examples), "dirichlet: the least of each client"},
-    {KEY(model.name), "the network", kModels},
+    {KEY(model.name), "the network; default: the data set's", kModels},
+    {KEY(model.torchscript), "your own: a file made by torch.jit.script"},
+    {KEY(model.masked),
+     "torchscript: patterns of the tensors to compress, such as "
+     "conv*.weight,!head*; empty: all of two or more dimensions"},
+    {KEY(model.loss), "torchscript: the loss", "auto|cross-entropy|mse|backce"},
+    {KEY(model.backbone), "bisenetv2: file of pre-trained tensors"},
+    {KEY(model.head_lr), "bisenetv2: the heads learn faster by this factor", "",
+     kPositive},
     {KEY(method.name), "what clients upload", kMethods},
     {KEY(method.noise), "distribution of the noise",
      "uniform|gaussian|bernoulli"},
@@ -104,6 +126,7 @@ constexpr auto kRows = std::to_array<Row>({
     {KEY(train.momentum), "of local SGD", "",
      Range{.high = 1, .below_high = true}},
     {KEY(train.weight_decay), "of local SGD"},
+    {KEY(train.drop_last), "leave out an epoch's last, short batch"},
     {KEY(rounds.count), "number of rounds", "", kFromOne},
     {KEY(rounds.clients_per_round), "clients sampled in a round", "", kFromOne},
     {KEY(rounds.min_clients), "answers without which a round is repeated", "",
@@ -135,9 +158,8 @@ std::string_view ChoicesOf(const Row& row) {
     }
     return text;
   };
-  static const std::string data_sets = names(ImageSets()),
-                           models = names(CnnSpecs()),
-                           methods = names(Methods());
+  static const std::string data_sets = names(DataSets()),
+                           models = names(Models()), methods = names(Methods());
   if (row.choices == kDataSets) return data_sets;
   if (row.choices == kModels) return models;
   if (row.choices == kMethods) return methods;
@@ -520,6 +542,11 @@ class Parser {
   }
 
   void FillDefaults() {
+    if (!Given("model.name")) {
+      config_.model.name = config_.model.torchscript.empty()
+                               ? FindDataSet(config_.data.name)->model
+                               : "torchscript";
+    }
     const Method& method = *FindMethod(config_.method.name);
     if (!Given("train.lr")) config_.train.lr = method.lr;
     if (!Given("method.magnitude")) {

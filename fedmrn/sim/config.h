@@ -18,8 +18,14 @@ struct Config {
   struct {
     std::string name = "fmnist";
     std::string dir;
+    std::string path, test_path;  // the user's own data
     uint64_t train_examples = 0;
     uint64_t test_examples = 0;
+    double fraction = 0.2;
+    uint32_t image_size = 0;
+    uint32_t crop = 480;
+    bool erase = true;
+    bool skip_bad = false;
   } data;
   struct {
     std::string kind = "iid";  // iid | dirichlet | labels | natural
@@ -30,7 +36,12 @@ struct Config {
     uint32_t min_examples = 10;  // dirichlet
   } partition;
   struct {
-    std::string name = "cnn4";
+    std::string name = "cnn4";  // default: the data set's
+    std::string torchscript;
+    std::string masked;
+    std::string loss = "auto";
+    std::string backbone;
+    double head_lr = 10;
   } model;
   struct {
     std::string name = "fedmrn";
@@ -54,6 +65,7 @@ struct Config {
     double lr = 0;  // default: the method's
     double momentum = 0;
     double weight_decay = 0;
+    bool drop_last = false;
   } train;
   struct {
     uint32_t count = 100;

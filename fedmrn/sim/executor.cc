@@ -49,7 +49,7 @@ Injected FaultOf(const Config& config, const RoundOrder& order,
 }
 
 uint64_t StepsOf(const TrainSettings& train, size_t examples) {
-  return (examples + train.batch - 1) / train.batch * train.epochs;
+  return StepsPerEpoch(train, examples) * train.epochs;
 }
 
 }  // namespace
@@ -92,10 +92,12 @@ ThreadExecutor::ThreadExecutor(const Config& config, const Task& task,
       states_(states),
       progress_(progress),
       method_(*FindMethod(config.method.name)),
-      train_{config.train.epochs, config.train.batch,
+      train_{config.train.epochs,
+             config.train.batch,
              static_cast<float>(config.train.lr),
              static_cast<float>(config.train.momentum),
-             static_cast<float>(config.train.weight_decay)},
+             static_cast<float>(config.train.weight_decay),
+             config.train.drop_last},
       settings_(MethodSettingsOf(config)) {}
 
 std::vector<Answer> ThreadExecutor::Execute(const RoundOrder& order) {
@@ -140,9 +142,9 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
   const Result<FrameView> broadcast = ParseFrame(order.broadcast);
   if (!broadcast) return {{}, broadcast.error().ToString()};
   if (!broadcast->broadcast || broadcast->round != order.round ||
-      broadcast->fingerprint != task_.layout.Fingerprint() ||
-      broadcast->params != task_.layout.masked_params() ||
-      broadcast->dense_count != task_.layout.dense_values()) {
+      broadcast->fingerprint != task_.model.layout.Fingerprint() ||
+      broadcast->params != task_.model.layout.masked_params() ||
+      broadcast->dense_count != task_.model.layout.dense_values()) {
     return {{}, "the broadcast is of another model or round"};
   }
   worker.weights.resize(broadcast->params);
@@ -150,7 +152,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
   LocalModel& local = worker.local;
   local.update.resize(broadcast->params);
   local.masked_gradient.resize(broadcast->params);
-  local.dense_gradient.resize(task_.trainable_dense);
+  local.dense_gradient.resize(task_.model.trainable_dense);
   local.masked_velocity.clear();
   local.dense_velocity.clear();
   local.scales.clear();
@@ -177,8 +179,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
       seeds.draw,
       *state,
       [&] {
-        const size_t batches =
-            (examples.size() + train_.batch - 1) / train_.batch;
+        const size_t batches = StepsPerEpoch(train_, examples.size());
         const size_t first = step++ % batches * train_.batch;
         progress_.examples_trained +=
             std::min<size_t>(train_.batch, examples.size() - first);
@@ -236,7 +237,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
 Result<Bytes> ThreadExecutor::Encode(const FrameHeader& header,
                                      uint64_t draw_seed, LocalModel& local,
                                      std::vector<float>& state) const {
-  const std::vector<uint32_t> segments = task_.layout.segments();
+  const std::vector<uint32_t> segments = task_.model.layout.segments();
   EncodeOptions options = settings_.codec;
   options.draw_seed = draw_seed;
   options.segments = segments;

@@ -40,7 +40,7 @@ class ThreadExecutorTest : public testing::Test {
   }
 
   Bytes Broadcast(uint32_t round = 4) const {
-    return *EncodeModel(task_.layout.Fingerprint(), round, model_);
+    return *EncodeModel(task_.model.layout.Fingerprint(), round, model_);
   }
 
   std::vector<Answer> Execute(uint32_t workers, ByteView broadcast,
@@ -116,7 +116,7 @@ TEST_F(ThreadExecutorTest, LongestFirstAnswersInOrder) {
     EXPECT_EQ(frame->client, clients_[i]);
     EXPECT_EQ(frame->examples, partition_.of(clients_[i]).size());
     EXPECT_EQ(frame->round, 4u);
-    EXPECT_EQ(frame->fingerprint, task_.layout.Fingerprint());
+    EXPECT_EQ(frame->fingerprint, task_.model.layout.Fingerprint());
   }
   Ids started;  // by whom the examples of each step are
   for (const FakeStep& step : steps) {
@@ -189,7 +189,7 @@ TEST_F(ThreadExecutorTest, FramesFitTheRound) {
                              "method.update=float16", "method.bits=3"}) {
       Configure({"method.name=" + std::string(method.name), more});
       Result<Aggregator> aggregator = Aggregator::Create(
-          RoundSpecOf(config_, task_.layout.Fingerprint(), 4, model_));
+          RoundSpecOf(config_, task_.model.layout.Fingerprint(), 4, model_));
       ASSERT_TRUE(aggregator) << aggregator.error().ToString();
       for (const Bytes& frame : Frames(Execute())) {
         const Status added = aggregator->Add(frame);
@@ -356,7 +356,7 @@ TEST_F(ThreadExecutorTest, BrokenBroadcastsGiveFailures) {
 }
 
 TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
-  const uint64_t fingerprint = task_.layout.Fingerprint();
+  const uint64_t fingerprint = task_.model.layout.Fingerprint();
   const auto failures = [&](const Result<Bytes>& broadcast) {
     return Failures(Execute(2, *broadcast, clients_));
   };

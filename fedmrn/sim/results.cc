@@ -43,11 +43,23 @@ const Column kColumns[] = {
     {"aggregate_s", &RoundRow::aggregate_s, Column::kSeconds},
     {"eval_s", &RoundRow::eval_s, Column::kSeconds},
     {"wall_s", &RoundRow::wall_s, Column::kSeconds},
+    // Only in files of segmentations: see ColumnsOf.
+    {"mean_iou", &RoundRow::mean_iou, Column::kMayBeEmpty},
 };
 
-std::string Header() {
+std::span<const Column> WithoutMeanIou() {
+  return std::span(kColumns).first(std::size(kColumns) - 1);
+}
+
+std::span<const Column> ColumnsOf(std::span<const RoundRow> rows) {
+  const bool measured = std::ranges::any_of(
+      rows, [](const RoundRow& row) { return !std::isnan(row.mean_iou); });
+  return measured ? std::span(kColumns) : WithoutMeanIou();
+}
+
+std::string Header(std::span<const Column> columns) {
   std::string header;
-  for (const Column& column : kColumns) {
+  for (const Column& column : columns) {
     if (!header.empty()) header += ',';
     header += column.name;
   }
@@ -81,13 +93,14 @@ bool ParseField(const Column& column, std::string_view text, RoundRow& row) {
 }
 
 // What is wrong with a line, or nothing.
-std::optional<std::string> ParseRow(std::string_view line, RoundRow& row) {
-  for (const Column& column : kColumns) {
+std::optional<std::string> ParseRow(std::span<const Column> columns,
+                                    std::string_view line, RoundRow& row) {
+  for (const Column& column : columns) {
     const size_t comma = line.find(',');
-    const bool last = &column == std::end(kColumns) - 1;
+    const bool last = &column == &columns.back();
     if (last != (comma == line.npos)) {
       return fmt::format("has {} than {} fields", last ? "more" : "fewer",
-                         std::size(kColumns));
+                         columns.size());
     }
     const std::string_view field = line.substr(0, comma);
     if (!ParseField(column, field, row)) {
@@ -189,11 +202,12 @@ Json Totals(std::span<const RoundRow> rows) {
 }  // namespace
 
 std::string RoundsCsv(std::span<const RoundRow> rows) {
-  std::string csv = Header() + '\n';
+  const std::span<const Column> columns = ColumnsOf(rows);
+  std::string csv = Header(columns) + '\n';
   for (const RoundRow& row : rows) {
-    for (const Column& column : kColumns) {
+    for (const Column& column : columns) {
       csv += Field(column, row);
-      csv += &column == std::end(kColumns) - 1 ? '\n' : ',';
+      csv += &column == &columns.back() ? '\n' : ',';
     }
   }
   return csv;
@@ -205,6 +219,7 @@ Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows) {
 
 Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
   std::vector<RoundRow> rows;
+  std::span<const Column> columns = WithoutMeanIou();
   for (size_t number = 1; number == 1 || !text.empty(); ++number) {
     const auto failed = [&](ErrorCode code, const std::string& what) {
       return Error{code, fmt::format("line {}: {}", number, what)};
@@ -217,13 +232,14 @@ Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
     if (number == 1) {
-      if (line != Header()) {
-        return failed(ErrorCode::kBadFormat, "should be " + Header());
+      if (line == Header(kColumns)) columns = kColumns;
+      if (line != Header(columns)) {
+        return failed(ErrorCode::kBadFormat, "should be " + Header(columns));
       }
       continue;
     }
     RoundRow row;
-    if (const auto wrong = ParseRow(line, row)) {
+    if (const auto wrong = ParseRow(columns, line, row)) {
       return failed(ErrorCode::kBadValue, *wrong);
     }
     if (!rows.empty() && row.round <= rows.back().round) {
@@ -261,6 +277,7 @@ std::string RunJson(const Config& config, const RunInfo& info,
   out["ended"] = info.ended ? Json(UtcTime(*info.ended)) : Json();
   out["finished"] = info.ended.has_value();
   out["rounds_done"] = rows.size();
+  out["metric"] = info.metric;
   out["best"] = nullptr;
   out["last"] = nullptr;
   if (best != nullptr) {
@@ -269,6 +286,10 @@ std::string RunJson(const Config& config, const RunInfo& info,
     out["last"] = {{"round", last->round},
                    {"accuracy", Number(last->accuracy)},
                    {"loss", Number(last->loss)}};
+    if (!std::isnan(last->mean_iou)) {
+      out["best"]["mean_iou"] = Number(best->mean_iou);
+      out["last"]["mean_iou"] = Number(last->mean_iou);
+    }
   }
   out["totals"] = Totals(rows);
   out["masked_params"] = info.masked_params;

@@ -19,11 +19,12 @@ namespace fedmrn {
 
 struct RoundRow {
   uint32_t round = 0;
-  double accuracy = std::nan("");  // 0 to 1; NaN: not evaluated this round
-  double loss = std::nan("");      // same
-  uint64_t uplink_bytes = 0;       // sum of the frames' lengths, of which
-  uint64_t payload_bytes = 0;      // compressed parameters
-  uint64_t dense_bytes = 0;        // what is not compressed; the rest: headers
+  // The model's metric, of accuracies 0 to 1; NaN: not evaluated this round.
+  double accuracy = std::nan("");
+  double loss = std::nan("");  // same
+  uint64_t uplink_bytes = 0;   // sum of the frames' lengths, of which
+  uint64_t payload_bytes = 0;  // compressed parameters
+  uint64_t dense_bytes = 0;    // what is not compressed; the rest: headers
   uint64_t downlink_bytes = 0;
   double uplink_bits_per_param = 0;
   uint32_t clients = 0;  // whose updates arrived
@@ -33,6 +34,7 @@ struct RoundRow {
   double aggregate_s = 0;
   double eval_s = 0;
   double wall_s = 0;
+  double mean_iou = std::nan("");  // of a segmentation
 };
 
 // Seconds are rounded to milliseconds, NaN is an empty field, every other
@@ -57,6 +59,7 @@ struct RunInfo {
   std::string simd_target;
   int64_t started = 0;                // seconds since 1970
   std::optional<int64_t> ended = {};  // of a finished run
+  std::string metric = "accuracy";    // what the accuracy is
   uint64_t masked_params = 0;
   uint64_t dense_values = 0;
   std::string model_sha256;

@@ -140,8 +140,8 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
     if (context.progress.stop) {
       return Error{ErrorCode::kUnavailable, "stopped"};
     }
-    row.accuracy =
-        static_cast<double>(score.correct) / static_cast<double>(score.count);
+    row.accuracy = score.metric / static_cast<double>(score.count);
+    if (!score.confusion.empty()) row.mean_iou = MeanIou(score.confusion);
     row.loss = score.loss / static_cast<double>(score.count);
     row.eval_s = evaluation.seconds();
   }
@@ -154,7 +154,7 @@ GlobalModel NetworkOf(const Config& config, const Task& task, uint32_t round,
   GlobalModel network = model;
   const Method& method = *FindMethod(config.method.name);
   if (method.network != nullptr) {
-    method.network(task.layout, config.seed, round, network.weights);
+    method.network(task.model.layout, config.seed, round, network.weights);
   }
   return network;
 }
@@ -208,24 +208,23 @@ Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
 Score Evaluate(const Task& task, const GlobalModel& network, Workers& workers,
                Progress& progress) {
   progress.tests_done = 0;
-  progress.tests_total = task.test_examples;
+  progress.tests_total = task.data->test_examples;
   progress.phase = Phase::kEvaluating;
-  const size_t batches = (task.test_examples + kTestBatch - 1) / kTestBatch;
+  const size_t batches =
+      (task.data->test_examples + kTestBatch - 1) / kTestBatch;
   std::vector<Score> scores(batches);
   workers.ForEach(batches, [&](Worker& worker, size_t batch) {
     if (progress.stop) return;
     const uint64_t first = batch * kTestBatch;
     const auto count = static_cast<uint32_t>(
-        std::min<uint64_t>(kTestBatch, task.test_examples - first));
+        std::min<uint64_t>(kTestBatch, task.data->test_examples - first));
     scores[batch] =
         worker.learner->Evaluate(first, count, network.weights, network.dense);
     progress.tests_done += count;
   });
   Score total;
   for (const Score& score : scores) {  // in order: the sum is always the same
-    total.loss += score.loss;
-    total.correct += score.correct;
-    total.count += score.count;
+    total.Add(score);
   }
   return total;
 }

@@ -176,7 +176,7 @@ class RunRoundTest : public testing::Test {
 
   Config config_;
   const Task task_ = MakeFakeTask();
-  const uint64_t fingerprint_ = task_.layout.Fingerprint();
+  const uint64_t fingerprint_ = task_.model.layout.Fingerprint();
   Workers workers_{task_, 2};
   Progress progress_;
   GlobalModel model_, start_;
@@ -489,7 +489,7 @@ TEST_F(RunRoundTest, EvaluationDoesNotDependOnWorkers) {
   const Score a = Evaluate(task_, model_, one, progress_);
   const Score b = Evaluate(task_, model_, three, progress_);
   EXPECT_EQ(a.loss, b.loss);
-  EXPECT_EQ(a.correct, b.correct);
+  EXPECT_EQ(a.metric, b.metric);
   EXPECT_EQ(a.count, kFakeTests);
   EXPECT_EQ(b.count, kFakeTests);
 }

@@ -35,18 +35,19 @@ struct State {
 
 class RunFolder {
  public:
-  RunFolder(const Config& config, const RunOptions& options,
-            uint64_t fingerprint, ClientStates& states)
+  RunFolder(const Config& config, const RunOptions& options, const Task& task,
+            ClientStates& states)
       : config_(config),
         options_(options),
-        fingerprint_(fingerprint),
+        task_(task),
+        fingerprint_(task.model.layout.Fingerprint()),
         states_(states) {}
 
   bool exists() const { return !options_.out.empty(); }
   std::string Path(const char* name) const { return options_.out + "/" + name; }
 
   // The state to go on from, or nothing: a new run.
-  Result<std::optional<State>> Open(const Task& task) const {
+  Result<std::optional<State>> Open() const {
     if (!exists()) return std::optional<State>();
     std::vector<std::string> warnings;
     Result<std::optional<Checkpoint>> found = LoadCheckpoint(
@@ -77,8 +78,8 @@ class RunFolder {
     if (!same) return same.error();
     const Result<FrameView> frame = ParseFrame(checkpoint.model);
     if (!frame || frame->fingerprint != fingerprint_ ||
-        frame->params != task.layout.masked_params() ||
-        frame->dense_count != task.layout.dense_values()) {
+        frame->params != task_.model.layout.masked_params() ||
+        frame->dense_count != task_.model.layout.dense_values()) {
       return Error{ErrorCode::kForeign,
                    options_.out + "'s checkpoint is of another model"};
     }
@@ -130,6 +131,7 @@ class RunFolder {
         hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
     info.started = state.started;
     if (finished) info.ended = SecondsSince1970();
+    info.metric = task_.model.metric;
     info.masked_params = state.model.weights.size();
     info.dense_values = state.model.dense.size();
     info.model_sha256 = ModelSha256(state.model);
@@ -139,6 +141,7 @@ class RunFolder {
  private:
   const Config& config_;
   const RunOptions& options_;
+  const Task& task_;
   uint64_t fingerprint_;
   ClientStates& states_;
 };
@@ -149,13 +152,12 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   Progress unwatched;
   Progress& progress = options.progress ? *options.progress : unwatched;
   const Result<Task> task =
-      MakeImageTask({config.data.name, config.data.dir,
-                     config.data.train_examples, config.data.test_examples},
-                    config.model.name);
+      MakeTask(DataSettingsOf(config), ModelSettingsOf(config));
   if (!task) return task.error();
+  for (const std::string& note : task->data->notes) options.log(note);
   const Result<Partition> partition =
-      MakePartition(PartitionSettingsOf(config), task->labels, task->classes,
-                    task->natural_clients);
+      MakePartition(PartitionSettingsOf(config), task->data->labels,
+                    task->data->classes, task->data->clients);
   if (!partition) return partition.error();
   if (config.rounds.clients_per_round > partition->clients()) {
     return Error{ErrorCode::kBadValue,
@@ -164,19 +166,19 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
                      ", but the data has only " +
                      std::to_string(partition->clients()) + " clients"};
   }
-  const uint64_t fingerprint = task->layout.Fingerprint();
+  const uint64_t fingerprint = task->model.layout.Fingerprint();
   Workers workers(*task, config.run.workers);
   ClientStates states(options.out.empty() ? "" : options.out + "/clients");
   ThreadExecutor executor(config, *task, *partition, workers, states, progress);
 
-  const RunFolder folder(config, options, fingerprint, states);
+  const RunFolder folder(config, options, *task, states);
   std::optional<FolderLock> lock;
   if (folder.exists()) {
     Result<FolderLock> taken = FolderLock::Take(options.out);
     if (!taken) return taken.error();
     lock = std::move(*taken);
   }
-  Result<std::optional<State>> opened = folder.Open(*task);
+  Result<std::optional<State>> opened = folder.Open();
   if (!opened) return opened.error();
   State state;
   const bool resumed = opened->has_value();
@@ -184,9 +186,9 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     state = std::move(**opened);
   } else {
     state.started = SecondsSince1970();
-    state.model.weights.resize(task->layout.masked_params());
-    state.model.dense.resize(task->layout.dense_values());
-    task->initialize(config.seed, state.model.weights, state.model.dense);
+    state.model.weights.resize(task->model.layout.masked_params());
+    state.model.dense.resize(task->model.layout.dense_values());
+    task->model.initialize(config.seed, state.model.weights, state.model.dense);
     const Method& method = *FindMethod(config.method.name);
     if (method.initialize != nullptr) {
       method.initialize(config.seed, state.model.weights);
@@ -234,7 +236,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     const GlobalModel network =
         NetworkOf(config, *task, config.rounds.count, state.model);
     const Result<std::string> module =
-        task->torchscript(network.weights, network.dense);
+        task->model.torchscript(network.weights, network.dense);
     if (!module) return module.error();
     const Status saved =
         WriteFileAtomically(folder.Path("model.pt"), AsBytes(*module));
@@ -244,6 +246,30 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     states.RemoveAll();
   }
   return RunResult{state.rows, ModelSha256(state.model)};
+}
+
+DataSettings DataSettingsOf(const Config& config) {
+  const auto& data = config.data;
+  DataSettings settings;
+  settings.name = data.name;
+  settings.dir = data.dir;
+  settings.path = data.path;
+  settings.test_path = data.test_path;
+  settings.train_examples = data.train_examples;
+  settings.test_examples = data.test_examples;
+  settings.fraction = data.fraction;
+  settings.image_size = data.image_size;
+  settings.crop = data.crop;
+  settings.erase = data.erase;
+  settings.skip_bad = data.skip_bad;
+  settings.seed = config.seed;
+  return settings;
+}
+
+ModelSettings ModelSettingsOf(const Config& config) {
+  const auto& model = config.model;
+  return {model.name, model.torchscript, model.masked,
+          model.loss, model.backbone,    model.head_lr};
 }
 
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,

@@ -241,7 +241,7 @@ void Cnn::Linear(const Plan& plan, std::span<const float> masked) {
                 memory_->logits.get());
 }
 
-double Cnn::Gradient(std::span<const float> x, std::span<const uint16_t> labels,
+double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
                      std::span<const float> masked, std::span<float> dense,
                      std::span<float> masked_gradient,
                      std::span<float> dense_gradient) {

@@ -62,7 +62,7 @@ class Cnn {
 
   // `x` is NHWC. Mean cross-entropy of the batch and its gradients; the running
   // statistics in `dense` take in this batch's.
-  double Gradient(std::span<const float> x, std::span<const uint16_t> labels,
+  double Gradient(std::span<const float> x, std::span<const int32_t> labels,
                   std::span<const float> masked, std::span<float> dense,
                   std::span<float> masked_gradient,
                   std::span<float> dense_gradient);

@@ -117,11 +117,19 @@ constexpr Normalisation kCifar10Colours = {{.485f, .456f, .406f},
 constexpr Normalisation kCifar100Colours = {{.5071f, .4865f, .4409f},
                                             {.2673f, .2564f, .2762f}};
 
+Result<Data> LoadImageSet(const DataSet&, const DataSettings& settings) {
+  Result<ImageData> images = LoadImages(settings);
+  if (!images) return images.error();
+  return DataOf(std::move(*images));
+}
+
 // Normalisations are those of the authors' code; where train and test differ
 // there, they do here.
-constexpr ImageSet kSets[] = {
+constexpr DataSet kSets[] = {
     {.name = "fmnist",
      .summary = "Fashion-MNIST: grey pictures of clothes",
+     .model = "cnn4",
+     .load = LoadImageSet,
      .height = 28,
      .width = 28,
      .channels = 1,
@@ -136,6 +144,8 @@ constexpr ImageSet kSets[] = {
      .system_dir = "/usr/share/datasets/fashion-mnist"},
     {.name = "svhn",
      .summary = "Street View House Numbers: cropped digits",
+     .model = "cnn4",
+     .load = LoadImageSet,
      .height = 32,
      .width = 32,
      .channels = 3,
@@ -148,6 +158,8 @@ constexpr ImageSet kSets[] = {
      .forms = kSvhn},
     {.name = "cifar10",
      .summary = "CIFAR-10: animals and vehicles",
+     .model = "cnn8",
+     .load = LoadImageSet,
      .height = 32,
      .width = 32,
      .channels = 3,
@@ -163,6 +175,8 @@ constexpr ImageSet kSets[] = {
      .npm_form = &kCifar10[3]},
     {.name = "cifar100",
      .summary = "CIFAR-100: 100 kinds of things",
+     .model = "cnn8",
+     .load = LoadImageSet,
      .height = 32,
      .width = 32,
      .channels = 3,
@@ -175,6 +189,8 @@ constexpr ImageSet kSets[] = {
      .forms = kCifar100},
     {.name = "synthetic",
      .summary = "generated patterns, any number; needs no files",
+     .model = "cnn4",
+     .load = LoadImageSet,
      .height = 28,
      .width = 28,
      .channels = 1,
@@ -209,7 +225,7 @@ std::string GetCommand(const DataSettings& settings) {
          (settings.dir.empty() ? "" : " --dir " + settings.dir);
 }
 
-Error NotFound(const ImageSet& set, const DataSettings& settings) {
+Error NotFound(const DataSet& set, const DataSettings& settings) {
   std::string looked = settings.dir;
   if (looked.empty()) {
     for (const std::string& dir : DataFolders(set)) {
@@ -223,7 +239,7 @@ Error NotFound(const ImageSet& set, const DataSettings& settings) {
 
 Error UnknownSet(const std::string& name) {
   std::string names;
-  for (const ImageSet& set : kSets) {
+  for (const DataSet& set : kSets) {
     names += std::string(names.empty() ? "" : ", ") + set.name;
   }
   return {ErrorCode::kBadValue,
@@ -245,7 +261,7 @@ Status KeepFirst(uint64_t wanted, const char* kind, const ImageData& data,
   return Ok();
 }
 
-Status LoadFiles(const ImageSet& set, const DataSettings& settings,
+Status LoadFiles(const DataSet& set, const DataSettings& settings,
                  ImageData& data) {
   const std::optional<FoundData> found = FindData(set, settings.dir);
   if (!found) return NotFound(set, settings);
@@ -265,7 +281,7 @@ Status LoadFiles(const ImageSet& set, const DataSettings& settings,
               : kept;
 }
 
-Status Generate(const ImageSet& set, const DataSettings& settings,
+Status Generate(const DataSet& set, const DataSettings& settings,
                 ImageData& data) {
   const auto count = [](uint64_t wanted, uint64_t usual) {
     return wanted == 0 ? usual : wanted;
@@ -283,16 +299,16 @@ Status Generate(const ImageSet& set, const DataSettings& settings,
 
 }  // namespace
 
-std::span<const ImageSet> ImageSets() { return kSets; }
+std::span<const DataSet> DataSets() { return kSets; }
 
-const ImageSet* FindImageSet(std::string_view name) {
-  for (const ImageSet& set : kSets) {
+const DataSet* FindDataSet(std::string_view name) {
+  for (const DataSet& set : kSets) {
     if (set.name == name) return &set;
   }
   return nullptr;
 }
 
-std::vector<std::string> DataFolders(const ImageSet& set) {
+std::vector<std::string> DataFolders(const DataSet& set) {
   std::vector<std::string> folders;
   const auto add = [&](const char* variable, const char* below) {
     const char* value = std::getenv(variable);
@@ -308,7 +324,7 @@ std::vector<std::string> DataFolders(const ImageSet& set) {
   return folders;
 }
 
-std::optional<FoundData> FindData(const ImageSet& set, const std::string& dir) {
+std::optional<FoundData> FindData(const DataSet& set, const std::string& dir) {
   // A part of a set is worth naming only where no folder has all of it.
   std::optional<FoundData> partial;
   for (const std::string& folder :
@@ -324,24 +340,33 @@ std::optional<FoundData> FindData(const ImageSet& set, const std::string& dir) {
   return partial;
 }
 
-Result<ImageData> LoadImages(const DataSettings& settings) try {
-  const ImageSet* set = FindImageSet(settings.name);
-  if (set == nullptr) return UnknownSet(settings.name);
+Result<ImageData> LoadImages(const DataSettings& settings) {
+  const DataSet* found = FindDataSet(settings.name);
+  if (found == nullptr || found->load != LoadImageSet) {
+    return UnknownSet(settings.name);
+  }
+  const DataSet& set = *found;
   ImageData data;
-  data.name = set->name;
-  data.height = set->height;
-  data.width = set->width;
-  data.channels = set->channels;
-  data.classes = set->classes;
-  data.augment = set->augment;
-  const Status loaded = set->forms.empty() ? Generate(*set, settings, data)
-                                           : LoadFiles(*set, settings, data);
+  data.name = set.name;
+  data.height = set.height;
+  data.width = set.width;
+  data.channels = set.channels;
+  data.classes = set.classes;
+  data.augment = set.augment;
+  const Status loaded = set.forms.empty() ? Generate(set, settings, data)
+                                          : LoadFiles(set, settings, data);
   if (!loaded) return loaded.error();
-  data.train.mean = set->train.mean;
-  data.train.std = set->train.std;
-  data.test.mean = set->test.mean;
-  data.test.std = set->test.std;
+  data.train.mean = set.train.mean;
+  data.train.std = set.train.std;
+  data.test.mean = set.test.mean;
+  data.test.std = set.test.std;
   return data;
+}
+
+Result<Data> LoadData(const DataSettings& settings) try {
+  const DataSet* set = FindDataSet(settings.name);
+  if (set == nullptr) return UnknownSet(settings.name);
+  return set->load(*set, settings);
 } catch (const std::exception& error) {  // memory, above all
   return Error{ErrorCode::kUnavailable,
                settings.name + " cannot be loaded: " + error.what()};

@@ -1,5 +1,5 @@
-// Image data sets, as users get them: files in, one block of bytes out. The
-// clients' data is never copied: a client is a list of indices into `train`.
+// Data sets, as users get them: files in, Data out. The clients' data is never
+// copied: a client is a list of indices.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fedmrn/core/result.h"
+#include "fedmrn/train/data.h"
 
 namespace fedmrn {
 
@@ -42,11 +43,25 @@ struct DataSettings {
   std::string dir;              // empty: the usual places
   uint64_t train_examples = 0;  // use only the first ones; 0: all
   uint64_t test_examples = 0;
+  // The user's own data: a file or folder of training examples, and one of test
+  // examples; without that, every tenth of the former is a test example.
+  std::string path = {};
+  std::string test_path = {};
+  double fraction = 0.2;    // shakespeare: of all examples, as LEAF samples
+  uint32_t image_size = 0;  // voc, folder: see their files
+  uint32_t crop = 480;      // voc: side of what is cut out in training
+  bool erase = true;        // voc: an image has one class only
+  bool skip_bad = false;    // leave out examples that cannot be read
+  uint64_t seed = 1;        // of what is drawn in loading
 };
 
 // Reads and checks the whole set. The error names the file and what to do.
 // Thread-safe; never throws.
+Result<Data> LoadData(const DataSettings& settings);
+
+// The same of a set of images, before it becomes Data.
 Result<ImageData> LoadImages(const DataSettings& settings);
+Data DataOf(ImageData images);
 
 // A file of a set. A SHA-256 tells the published file from a subset of it or
 // a copy packed again; it is no condition for loading.
@@ -60,6 +75,7 @@ struct DataFile {
 // One of the ways in which a set may lie in a folder: all of these files.
 struct DataForm {
   std::span<const DataFile> files;
+  // Of sets of images; the others load by themselves.
   Status (*load)(std::span<const std::string> paths, ImageData& data);
   const char* folder = "";  // the archive's own, where users may unpack it
 };
@@ -68,10 +84,12 @@ struct Normalisation {
   std::array<float, 3> mean, std;
 };
 
-struct ImageSet {
+struct DataSet {
   const char* name;
   const char* summary;
-  uint32_t height, width, channels, classes;
+  const char* model;  // its usual network
+  Result<Data> (*load)(const DataSet& set, const DataSettings& settings);
+  uint32_t height, width, channels, classes;  // of images
   bool augment;
   uint64_t train_examples, test_examples;  // of the complete set
   Normalisation train, test;
@@ -85,12 +103,12 @@ struct ImageSet {
 };
 
 // In the order of `fedmrn data list`.
-std::span<const ImageSet> ImageSets();
-const ImageSet* FindImageSet(std::string_view name);  // null if unknown
+std::span<const DataSet> DataSets();
+const DataSet* FindDataSet(std::string_view name);  // null if unknown
 
 // The folders that are searched when none is given, in this order:
 // $FEDMRN_DATA/NAME, the user's data folder, ./data/NAME, `system_dir`.
-std::vector<std::string> DataFolders(const ImageSet& set);
+std::vector<std::string> DataFolders(const DataSet& set);
 
 struct FoundData {
   std::string dir;
@@ -100,6 +118,6 @@ struct FoundData {
 };
 
 // In `dir`, or if that is empty in the first of DataFolders that has it.
-std::optional<FoundData> FindData(const ImageSet& set, const std::string& dir);
+std::optional<FoundData> FindData(const DataSet& set, const std::string& dir);
 
 }  // namespace fedmrn

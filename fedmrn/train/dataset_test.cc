@@ -604,7 +604,7 @@ TEST_F(DataSetTest, LooksInTheUsualPlacesInTheirOrder) {
   const fs::path first = dir_ / "first", second = dir_ / "second";
   const Variable data("FEDMRN_DATA", first.string());
   const Variable home("XDG_DATA_HOME", second.string());
-  const ImageSet& svhn = *FindImageSet("svhn");
+  const DataSet& svhn = *FindDataSet("svhn");
   const std::vector<std::string> folders = DataFolders(svhn);
   EXPECT_EQ(folders, (std::vector<std::string>{
                          first / "svhn", second / "fedmrn/svhn", "data/svhn"}));
@@ -623,7 +623,7 @@ TEST_F(DataSetTest, LooksInTheUsualPlacesInTheirOrder) {
   EXPECT_EQ(FindData(svhn, "")->dir, folders[0]);
   // A folder that is given is the only one.
   EXPECT_FALSE(LoadImages({"svhn", (dir_ / "third").string(), 0, 0}));
-  EXPECT_EQ(DataFolders(*FindImageSet("fmnist")).back(),
+  EXPECT_EQ(DataFolders(*FindDataSet("fmnist")).back(),
             "/usr/share/datasets/fashion-mnist");
 }
 
@@ -691,7 +691,7 @@ std::vector<uint64_t> ClassCounts(const Examples& part, uint32_t classes) {
 }
 
 TEST(RealData, FashionMnist) {
-  const ImageSet& set = *FindImageSet("fmnist");
+  const DataSet& set = *FindDataSet("fmnist");
   if (!FindData(set, set.system_dir)) {
     GTEST_SKIP() << "no Fashion-MNIST: apt install dataset-fashion-mnist";
   }
@@ -715,7 +715,7 @@ std::string TestData(const char* name) {
   const char* root = getenv("FEDMRN_TEST_DATA");
   const std::string dir =
       root == nullptr ? "" : (fs::path(root) / name).string();
-  return !dir.empty() && FindData(*FindImageSet(name), dir) ? dir : "";
+  return !dir.empty() && FindData(*FindDataSet(name), dir) ? dir : "";
 }
 
 TEST(RealData, Svhn) {
@@ -755,7 +755,7 @@ TEST(RealData, Cifar100) {
 }
 
 TEST(RealData, Cifar10) {
-  const ImageSet& set = *FindImageSet("cifar10");
+  const DataSet& set = *FindDataSet("cifar10");
   const auto found = FindData(set, "");
   if (!found || !found->missing.empty()) {
     GTEST_SKIP() << "no CIFAR-10: fedmrn data get cifar10";

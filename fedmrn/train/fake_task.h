@@ -66,7 +66,7 @@ class FakeLearner : public Learner {
     for (uint64_t test = first; test < first + count; ++test) {
       const float w = masked[test % masked.size()];
       score.loss += 1.0 / 3 + w * dense[0];
-      score.correct += w >= 0 ? 1 : 0;
+      score.metric += w >= 0 ? 1 : 0;
       ++score.count;
     }
     return score;
@@ -79,12 +79,15 @@ class FakeLearner : public Learner {
 // With `steps`, one worker only: learners write there without a lock.
 inline Task MakeFakeTask(std::vector<FakeStep>* steps = nullptr) {
   Task task;
-  task.layout.tensors = {{"conv.weight", {3, 7}, true},
-                         {"bn.weight", {kFakeTrainable}, false},
-                         {"bn.count", {kFakeDense - kFakeTrainable}, false},
-                         {"fc.weight", {4, 4}, true}};
-  task.trainable_dense = kFakeTrainable;
-  task.test_examples = kFakeTests;
+  task.model.layout.tensors = {
+      {"conv.weight", {3, 7}, true},
+      {"bn.weight", {kFakeTrainable}, false},
+      {"bn.count", {kFakeDense - kFakeTrainable}, false},
+      {"fc.weight", {4, 4}, true}};
+  task.model.trainable_dense = kFakeTrainable;
+  Data data;
+  data.test_examples = kFakeTests;
+  task.data = std::make_shared<const Data>(std::move(data));
   task.make_learner = [steps] { return std::make_unique<FakeLearner>(steps); };
   return task;
 }

@@ -61,23 +61,49 @@ bool CompressesAfterTraining(const Method& method) {
   return method.train == TrainFedAvg;
 }
 
+size_t StepsPerEpoch(const TrainSettings& train, size_t examples) {
+  const size_t full = examples / train.batch;
+  const bool short_one = examples % train.batch != 0;
+  return full + (short_one && (full == 0 || !train.drop_last) ? 1 : 0);
+}
+
+PhiloxStream BatchDraws(const ClientWork& work, uint32_t step) {
+  return {work.draw_seed, Purpose::kAugment, step};
+}
+
 bool ForEachBatch(const ClientWork& work,
                   const std::function<void(uint32_t, uint32_t,
                                            std::span<const uint32_t>)>& step) {
   const size_t count = work.examples.size(), batch = work.train.batch;
   FEDMRN_CHECK(count > 0 && batch > 0);
-  const auto per_epoch = static_cast<uint32_t>((count + batch - 1) / batch);
+  const auto per_epoch =
+      static_cast<uint32_t>(StepsPerEpoch(work.train, count));
   const uint32_t total_steps = per_epoch * work.train.epochs;
-  std::vector<uint32_t> order(work.examples.begin(), work.examples.end());
-  uint32_t tau = 0;
-  for (uint32_t epoch = 0; epoch < work.train.epochs; ++epoch) {
+  std::vector<uint32_t> order(work.examples.begin(), work.examples.end()), next;
+  const auto shuffle = [&](uint32_t epoch, std::vector<uint32_t>& examples) {
     Random({work.draw_seed, Purpose::kShuffle, epoch})
-        .Shuffle(std::span(order));
-    for (size_t first = 0; first < count; first += batch) {
-      step(++tau, total_steps,
-           std::span(order).subspan(first, std::min(batch, count - first)));
+        .Shuffle(std::span(examples));
+  };
+  const auto batch_of = [&](const std::vector<uint32_t>& from, uint32_t index) {
+    const size_t first = index * batch;
+    return std::span(from).subspan(first, std::min(batch, count - first));
+  };
+  uint32_t tau = 1;
+  shuffle(0, order);
+  work.learner.Prepare(batch_of(order, 0), BatchDraws(work, tau));
+  for (uint32_t epoch = 0; epoch < work.train.epochs; ++epoch) {
+    next = order;
+    shuffle(epoch + 1, next);
+    for (uint32_t i = 0; i < per_epoch; ++i, ++tau) {
+      if (tau < total_steps) {
+        work.learner.Prepare(
+            i + 1 < per_epoch ? batch_of(order, i + 1) : batch_of(next, 0),
+            BatchDraws(work, tau + 1));
+      }
+      step(tau, total_steps, batch_of(order, i));
       if (work.after_step && !work.after_step()) return false;
     }
+    order.swap(next);
   }
   return true;
 }
@@ -107,7 +133,7 @@ void SgdStep(float lr, std::span<const float> gradient,
 
 void StepDense(const ClientWork& work, LocalModel& local) {
   const std::span dense =
-      std::span(local.dense).first(work.task.trainable_dense);
+      std::span(local.dense).first(work.task.model.trainable_dense);
   SgdDirection(work.train, dense, local.dense_velocity, local.dense_gradient);
   SgdStep(work.train.lr, local.dense_gradient, dense);
 }

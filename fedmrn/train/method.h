@@ -22,7 +22,10 @@ struct TrainSettings {
   float lr = 0.1f;
   float momentum = 0;
   float weight_decay = 0;
+  bool drop_last = false;  // leave out an epoch's last, short batch
 };
+// Local steps of an epoch; at least one.
+size_t StepsPerEpoch(const TrainSettings& train, size_t examples);
 
 struct MaskSettings {
   NoiseKind noise = NoiseKind::kUniform;
@@ -106,11 +109,13 @@ CodecId CodecOf(const Method& method, const MethodSettings& settings);
 bool CompressesAfterTraining(const Method& method);
 
 // For methods' files: calls `step(tau, S, examples)` for every mini-batch of
-// every epoch, reshuffled each epoch, the last short batch kept; tau counts
-// from 1 to S. False if after_step ended it.
+// every epoch, reshuffled each epoch; tau counts from 1 to S. What the learner
+// draws for it is BatchDraws(work, tau). False if after_step ended it.
 bool ForEachBatch(const ClientWork& work,
                   const std::function<void(uint32_t step, uint32_t total_steps,
                                            std::span<const uint32_t>)>& step);
+
+PhiloxStream BatchDraws(const ClientWork& work, uint32_t step);
 
 // SGD's direction: gradient + weight_decay * values, through the momentum
 // buffer `velocity` (empty before the first step), in `gradient`.

@@ -9,9 +9,8 @@ bool TrainFedAvg(const ClientWork& work, LocalModel& local) {
   w.assign(work.weights.begin(), work.weights.end());
   const bool done = ForEachBatch(work, [&](uint32_t step, uint32_t,
                                            std::span<const uint32_t> examples) {
-    work.learner.Gradient(examples, {work.draw_seed, Purpose::kAugment, step},
-                          w, local.dense, local.masked_gradient,
-                          local.dense_gradient);
+    work.learner.Gradient(examples, BatchDraws(work, step), w, local.dense,
+                          local.masked_gradient, local.dense_gradient);
     SgdDirection(work.train, w, local.masked_velocity, local.masked_gradient);
     SgdStep(work.train.lr, local.masked_gradient, w);
     StepDense(work, local);

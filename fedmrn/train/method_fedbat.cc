@@ -51,7 +51,7 @@ double Backward(std::span<const float> u, std::span<const float> binary,
 }  // namespace
 
 bool TrainFedBat(const ClientWork& work, LocalModel& local) {
-  const std::vector<uint32_t> tensors = work.task.layout.segments();
+  const std::vector<uint32_t> tensors = work.task.model.layout.segments();
   std::vector<float>& u = local.update;
   std::vector<float>& effective = local.trained;
   std::vector<float> binary(work.weights.size());
@@ -87,8 +87,8 @@ bool TrainFedBat(const ClientWork& work, LocalModel& local) {
         }
       });
     }
-    work.learner.Gradient(examples, {work.draw_seed, Purpose::kAugment, step},
-                          effective, local.dense, local.masked_gradient,
+    work.learner.Gradient(examples, BatchDraws(work, step), effective,
+                          local.dense, local.masked_gradient,
                           local.dense_gradient);
     if (!warm_up) {
       for_each_tensor([&](size_t first, size_t count, Scale& scale) {

@@ -23,8 +23,8 @@ bool Train(MaskKind kind, const ClientWork& work, LocalModel& local) {
     if (step == 1) {
       MaskedStep(masking, {1, total_steps, lr}, work.weights, {}, u, effective);
     }
-    work.learner.Gradient(examples, {work.draw_seed, Purpose::kAugment, step},
-                          effective, local.dense, local.masked_gradient,
+    work.learner.Gradient(examples, BatchDraws(work, step), effective,
+                          local.dense, local.masked_gradient,
                           local.dense_gradient);
     SgdDirection(work.train, u, local.masked_velocity, local.masked_gradient);
     if (step < total_steps) {

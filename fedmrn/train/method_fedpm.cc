@@ -63,7 +63,7 @@ void AdamStep(float lr, std::span<const float> gradient,
 bool TrainFedPm(const ClientWork& work, LocalModel& local) {
   const size_t count = work.weights.size();
   std::vector<float> weights(count), scores(count);
-  FrozenWeights(work.task.layout, work.model_seed, weights);
+  FrozenWeights(work.task.model.layout, work.model_seed, weights);
   scores.assign(work.weights.begin(), work.weights.end());
   std::vector<float>& theta = local.update;
   std::vector<float>& effective = local.trained;
@@ -79,8 +79,8 @@ bool TrainFedPm(const ClientWork& work, LocalModel& local) {
     for (size_t i = 0; i < count; ++i) {
       effective[i] = UniformFromWord(draws.Next()) < theta[i] ? weights[i] : 0;
     }
-    work.learner.Gradient(examples, {work.draw_seed, Purpose::kAugment, step},
-                          effective, local.dense, local.masked_gradient,
+    work.learner.Gradient(examples, BatchDraws(work, step), effective,
+                          local.dense, local.masked_gradient,
                           local.dense_gradient);
     // Through the draw the authors' code passes the gradient times theta, then
     // through the sigmoid.

@@ -59,9 +59,8 @@ bool TrainFedSparsify(const ClientWork& work, LocalModel& local) {
                  local.trained, pruned);
       prune();
     }
-    work.learner.Gradient(examples, {work.draw_seed, Purpose::kAugment, step},
-                          w, local.dense, local.masked_gradient,
-                          local.dense_gradient);
+    work.learner.Gradient(examples, BatchDraws(work, step), w, local.dense,
+                          local.masked_gradient, local.dense_gradient);
     SgdDirection(work.train, w, local.masked_velocity, local.masked_gradient);
     SgdStep(work.train.lr, local.masked_gradient, w);
     prune();

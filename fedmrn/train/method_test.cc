@@ -328,7 +328,7 @@ TEST(FedPm, TrainsScoresOfFrozenWeights) {
     ASSERT_EQ(client.steps.size(), 9u);
 
     std::vector<float> frozen(kFakeParams, 100.0f);  // all are present
-    FindMethod("fedpm")->network(MakeFakeTask().layout, 33, 1, frozen);
+    FindMethod("fedpm")->network(MakeFakeTask().model.layout, 33, 1, frozen);
     std::vector<double> s(client.weights.begin(), client.weights.end()),
         m(kFakeParams), v(kFakeParams);
     size_t present = 0;

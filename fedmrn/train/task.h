@@ -13,19 +13,24 @@
 #include <span>
 #include <string>
 
-#include "fedmrn/core/layout.h"
 #include "fedmrn/core/philox.h"
 #include "fedmrn/core/result.h"
 #include "fedmrn/train/dataset.h"
 #include "fedmrn/train/loss.h"
+#include "fedmrn/train/model.h"
 
 namespace fedmrn {
 
-// One worker's copy of the network, with its buffers. Not thread-safe. Results
-// do not depend on what it computed before.
+// One worker's way to learn: batches of the data through its copy of the
+// network. Not thread-safe. Results do not depend on what it computed before.
 class Learner {
  public:
   virtual ~Learner() = default;
+
+  // Announces a later call of Gradient, in the order of the calls, so that its
+  // batch can be made in the background.
+  virtual void Prepare(std::span<const uint32_t> /*examples*/,
+                       const PhiloxStream& /*draws*/) {}
 
   // Mean loss of training examples and its gradient; updates the statistics in
   // `dense`. `draws` feeds what is random about it (augmentation, dropout).
@@ -41,29 +46,15 @@ class Learner {
                          std::span<const float> dense) = 0;
 };
 
+// Immutable and thread-safe.
 struct Task {
-  ModelLayout layout;
-  uint64_t trainable_dense = 0;
-  uint64_t train_examples = 0;
-  uint64_t test_examples = 0;
-  // What partitions look at.
-  std::span<const uint16_t> labels;
-  uint32_t classes = 0;
-  std::span<const uint32_t> natural_clients;
-
-  std::function<void(uint64_t seed, std::span<float> masked,
-                     std::span<float> dense)>
-      initialize;
+  std::shared_ptr<const Data> data;
+  Model model;
   std::function<std::unique_ptr<Learner>()> make_learner;
-  // The contents of a TorchScript file, for torch.jit.load.
-  std::function<Result<std::string>(std::span<const float> masked,
-                                    std::span<const float> dense)>
-      torchscript;
 };
 
-// Image classification by one of the networks of cnn.h; of data from files, or
-// at hand.
-Result<Task> MakeImageTask(const DataSettings& data, const std::string& model);
-Result<Task> MakeImageTask(ImageData data, const std::string& model);
+Result<Task> MakeTask(const DataSettings& data, const ModelSettings& model);
+// Of data at hand.
+Result<Task> MakeTask(Data data, const ModelSettings& model);
 
 }  // namespace fedmrn
