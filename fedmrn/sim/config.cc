@@ -542,11 +542,12 @@ class Parser {
   }
 
   void FillDefaults() {
+    const DataSet& set = *FindDataSet(config_.data.name);
     if (!Given("model.name")) {
-      config_.model.name = config_.model.torchscript.empty()
-                               ? FindDataSet(config_.data.name)->model
-                               : "torchscript";
+      config_.model.name =
+          config_.model.torchscript.empty() ? set.model : "torchscript";
     }
+    if (!Given("partition.kind")) config_.partition.kind = set.partition;
     const Method& method = *FindMethod(config_.method.name);
     if (!Given("train.lr")) config_.train.lr = method.lr;
     if (!Given("method.magnitude")) {
