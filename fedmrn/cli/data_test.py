@@ -144,7 +144,7 @@ class DataTest(unittest.TestCase):
         rows = {line.split()[0]: line.split(maxsplit=5)
                 for line in self.succeed("list").splitlines()}
         self.assertEqual(list(rows), ["name", "fmnist", "svhn", "cifar10",
-                                      "cifar100", "synthetic"])
+                                      "cifar100", "shakespeare", "synthetic"])
         self.assertEqual(rows["fmnist"][1:], [
             "10", "28x28x1", "60,000", "10,000", str(self.data / "fmnist")])
         self.assertEqual(rows["svhn"][5],
@@ -191,6 +191,48 @@ class DataTest(unittest.TestCase):
         path = folder / "train-images-idx3-ubyte.gz"
         self.assertTrue(self.refuse("check", "fmnist", "--dir", folder)
                         .startswith(f"fedmrn data check: {path}: "))
+
+    def shakespeare_files(self):
+        """A role of 1,000 windows: 900 for training, 21 for testing."""
+        return {"leaf_roles.tsv": b"PLAY_ROLE\t" + b"To be, or not." * 77 +
+                                  b"ab\n"}
+
+    def test_check_without_images(self):
+        folder = self.write(self.shakespeare_files(), self.folder / "mine")
+        out = self.succeed("check", "shakespeare", "--dir", folder)
+        digest = hashlib.sha256(
+            self.shakespeare_files()["leaf_roles.tsv"]).hexdigest()
+        for text in (
+                f" s from {folder}\n",
+                "  shakespeare: 1 role, 900 training and 21 test windows\n",
+                "train      900 examples: a part of the 3,678,451 that were",
+                "class 50 on: 0 0 0 0 64 0 0 64 0 0\n",
+                "test        21 examples: a part of the 356,921 that were",
+                f"  leaf_roles.tsv: 1,091 bytes, sha256 {digest}\n"):
+            self.assertIn(text, out)
+        self.assertNotIn("pixels", out)
+        self.assertRegex(self.succeed("list"),
+                         r"(?m)^shakespeare +80 80 characters 3,678,451")
+
+    def test_check_of_files_with_any_name(self):
+        window = "abcdefgh" * 10
+        text = json.dumps({"users": ["A"], "user_data": {
+            "A": {"x": [window], "y": ["z"]}}}).encode()
+        folder = self.write({}, self.folder / "mine")
+        for name in ("train/1.json", "train/2.json", "test/1.json"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(text)
+        out = self.succeed("check", "shakespeare", "--dir", folder)
+        self.assertIn("1 role, 2 training and 1 test windows", out)
+        self.assertEqual(out.count(hashlib.sha256(text).hexdigest()), 3)
+
+    def test_get_by_hand(self):
+        for args in ((), ("--from", NOWHERE)):
+            error = self.refuse("get", "shakespeare", *args)
+            self.assertIn("cannot fetch shakespeare\n", error)
+            self.assertIn(f"put into {self.data / 'shakespeare'}\n  100.txt from "
+                          "https://www.gutenberg.org/files/100/old/"
+                          "1994-01-100.zip\n", error)
 
     def test_check_synthetic(self):
         out = self.succeed("check", "synthetic")

@@ -100,6 +100,37 @@ class PartitionTest(PartitionVerbTest):
         self.assertGreater(uneven["examples_per_client"]["max"], 40)
         self.assertEqual(self.files(), ["config.toml"])
 
+    def test_data_with_clients(self):
+        folder = self.folder / "plays"
+        folder.mkdir()
+        (folder / "leaf_roles.tsv").write_text("".join(
+            f"PLAY_{i}\t{'To be, or not. ' * (70 + i)}\n" for i in range(120)))
+        self.config.write_text(f"""seed = 3
+[data]
+name = "shakespeare"
+dir = "{folder}"
+fraction = 1
+""")
+        view = self.view()
+        self.assertEqual([view["kind"], view["labels"]], ["natural", 80])
+        windows = [15 * (70 + i) - 80 for i in range(120)]
+        self.assertEqual(sorted(c["examples"] for c in view["clients"]),
+                         [count * 9 // 10 for count in windows])
+        for client in view["clients"]:
+            self.assertEqual(sum(client["label_counts"]), client["examples"])
+        out = self.succeed(self.config, "--no-picture")
+        self.assertIn(" labels, 120 clients (natural)\n", out)
+        for kind in ("iid", "dirichlet", "labels"):
+            divided = self.view(f"partition.kind={kind}",
+                                "partition.labels_per_client=4")
+            self.assertEqual(len(divided["clients"]), 100)
+            self.assertEqual(sum(c["examples"] for c in divided["clients"]),
+                             view["examples"])
+        if shutil.which("gnuplot"):
+            self.succeed(self.config)
+            self.assertIn("shakespeare: natural, the first 100 of 120 clients",
+                          (self.folder / "partition.svg").read_text())
+
     def test_mistakes(self):
         self.config.write_text(CONFIG + "lables = 1\n[train]\nbatch = 0\n")
         self.fail_with(

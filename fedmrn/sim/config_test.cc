@@ -133,6 +133,17 @@ TEST(ConfigTest, DefaultsAreTheMethods) {
   }
 }
 
+TEST(ConfigTest, DefaultsAreTheDataSets) {
+  EXPECT_EQ(MustParse("", {"data.name=cifar10"}).partition.kind, "iid");
+  EXPECT_EQ(MustParse("", {"data.name=cifar10"}).model.name, "cnn8");
+  const Config roles = MustParse("data.name = 'shakespeare'");
+  EXPECT_EQ(roles.partition.kind, "natural");
+  EXPECT_EQ(roles.model.name, "charlstm");
+  EXPECT_EQ(MustParse("partition.kind = 'iid'", {"data.name=shakespeare"})
+                .partition.kind,
+            "iid");
+}
+
 TEST(ConfigTest, SettingsWinInTheirOrder) {
   const Config config =
       MustParse("seed = 2\ntrain.lr = 0.5",
@@ -189,8 +200,8 @@ TEST(ConfigTest, Mistakes) {
       {"[[train]]\nlr = 1",
        "a.toml:1: train: is a section: write [train] and its keys below"},
       {"[data]\nname = \"fmist\"",
-       "a.toml:2: data.name: must be fmnist, svhn, cifar10, cifar100 or "
-       "synthetic, not \"fmist\", did you mean fmnist?"},
+       "a.toml:2: data.name: must be fmnist, svhn, cifar10, cifar100, "
+       "shakespeare or synthetic, not \"fmist\", did you mean fmnist?"},
       {"[model]\nname = \"resnet\"",
        "a.toml:2: model.name: must be cnn4 or cnn8, not \"resnet\""},
       {"[method]\nname = \"FedAvg\"",
@@ -324,7 +335,8 @@ TEST(ConfigTest, MistakesInSettings) {
       {"data.dir=\xff", "--set data.dir=\xff: data.dir: must be UTF-8"},
       {"data.name=mnist",
        "--set data.name=mnist: data.name: must be fmnist, svhn, cifar10, "
-       "cifar100 or synthetic, not \"mnist\", did you mean fmnist?"},
+       "cifar100, shakespeare or synthetic, not \"mnist\", did you mean "
+       "fmnist?"},
       {"rounds.clients_per_round=101",
        "--set rounds.clients_per_round=101: rounds.clients_per_round: 101 of "
        "100 clients in a round: set rounds.clients_per_round to at most 100 or "
@@ -427,16 +439,18 @@ TEST(ConfigTest, EveryConfigOfTheRepository) {
     if (entry.path().extension() != ".toml") continue;
     const Result<Config> config = LoadConfig(entry.path(), {});
     ASSERT_TRUE(config.ok()) << config.error().message;
-    // DATASET-PARTITION-METHOD.toml tells what it holds.
+    // DATASET-PARTITION-METHOD.toml tells what it holds; what comes with its
+    // clients needs no partition.
     const std::string kind = config->partition.kind;
-    EXPECT_EQ(entry.path().stem(), config->data.name + "-" +
-                                       (kind == "dirichlet" ? "noniid1"
-                                        : kind == "labels"  ? "noniid2"
-                                                            : kind) +
+    EXPECT_EQ(entry.path().stem(), config->data.name +
+                                       (kind == "dirichlet" ? "-noniid1"
+                                        : kind == "labels"  ? "-noniid2"
+                                        : kind == "natural" ? ""
+                                                            : "-" + kind) +
                                        "-" + config->method.name);
     ++files;
   }
-  EXPECT_EQ(files, 36u);
+  EXPECT_EQ(files, 40u);
 }
 
 }  // namespace

@@ -194,8 +194,8 @@ Result<std::vector<Role>> ParsePlays(std::string_view works) {
   }
   if (roles.empty()) {
     return Error{ErrorCode::kBadFormat,
-                 "has no plays as Project Gutenberg's complete works of "
-                 "Shakespeare had them until 2018: \"" +
+                 "has no plays as Project Gutenberg's older edition of the "
+                 "complete works has them: \"" +
                      std::string(kAuthor) +
                      "\" below each title, and roles as in \"  HAMLET. "
                      "Words, words, words.\""};

@@ -18,8 +18,8 @@ namespace fedmrn {
 namespace {
 
 constexpr double kTrainShare = 0.9;
-// Ten times the complete works.
-constexpr size_t kMaxTextBytes = size_t{1} << 26;
+// Six times the complete works.
+constexpr size_t kMaxTextBytes = size_t{1} << 25;
 
 constexpr auto kLastCode = static_cast<uint8_t>(kCharacters.size() - 1);
 constexpr uint8_t kUnknown = 0xFF;
@@ -52,9 +52,9 @@ Result<std::string> ReadText(const std::string& path) {
     int code = Z_OK;
     const char* what = gzerror(file.get(), &code);
     if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-      return FileError(
+      return Error{
           code == Z_BUF_ERROR ? ErrorCode::kTruncated : ErrorCode::kBadChecksum,
-          path, std::string("gzip finds it damaged: ") + what);
+          what};  // which names the file
     }
     text.resize(had + static_cast<size_t>(got));
     if (got == 0) return text;
@@ -257,8 +257,9 @@ Result<Data> LoadShakespeare(const DataSet& set, const DataSettings& settings) {
   data.clients = std::exchange(train.roles, {});
   data.clients.resize(data.train_examples);
   // Numbered as they come, so the last window's role is the last.
-  data.notes.push_back(data.name + ": " +
-                       std::to_string(data.clients.back() + 1) + " roles, " +
+  const uint32_t roles = data.clients.back() + 1;
+  data.notes.push_back(data.name + ": " + std::to_string(roles) +
+                       (roles == 1 ? " role, " : " roles, ") +
                        std::to_string(data.train_examples) + " training and " +
                        std::to_string(data.test_examples) + " test windows");
   const uint64_t unknown = train.unknown_characters + test.unknown_characters;

@@ -32,9 +32,8 @@ struct Role {
   std::string text;  // without line breaks; a single space between words
 };
 
-// The roles in the complete works of Shakespeare as Project Gutenberg had them
-// until 2018 (number 100), in their order, by LEAF's rules. The error names no
-// file.
+// The roles in Project Gutenberg's older edition of the complete works (number
+// 100), in their order, by LEAF's rules. The error names no file.
 Result<std::vector<Role>> ParsePlays(std::string_view works);
 
 // Windows of 80 codes and their labels. A window that is one character on from
