@@ -39,11 +39,11 @@ void PrintSummary(const RunResult& result, const std::string& out) {
     }
   }
   const RoundRow& last = result.rows.back();
-  fmt::print("accuracy   {:.2f} % after round {}", 100 * last.accuracy,
-             last.round);
+  fmt::print("{:<10} {:.2f} %{} after round {}", result.metric,
+             100 * last.accuracy, MeanIouText(last), last.round);
   if (best != nullptr) {
-    fmt::print(", best {:.2f} % after round {}", 100 * best->accuracy,
-               best->round);
+    fmt::print(", best {:.2f} %{} after round {}", 100 * best->accuracy,
+               MeanIouText(*best), best->round);
   }
   fmt::print("\nupload     {} ({:.3f} bits per parameter in the last round)\n",
              Megabytes(uplink), last.uplink_bits_per_param);

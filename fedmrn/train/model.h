@@ -51,7 +51,7 @@ struct ModelSettings {
 struct Model {
   ModelLayout layout;
   uint64_t trainable_dense = 0;     // the first values of `dense`; see task.h
-  std::string metric = "accuracy";  // what Score::metric adds up
+  const char* metric = "accuracy";  // what Score::metric adds up
   std::function<void(uint64_t seed, std::span<float> masked,
                      std::span<float> dense)>
       initialize;
