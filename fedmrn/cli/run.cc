@@ -71,12 +71,12 @@ int RunVerb(const RunArguments& arguments) {
             ? DefaultFolder(*config)
             : "runs/" + std::filesystem::path(arguments.file).stem().string();
   }
-  fmt::print(stderr,
-             "{} on {}: {} of {} clients a round ({}), {} rounds; results in "
-             "{}\n",
-             config->method.name, config->data.name,
-             config->rounds.clients_per_round, config->partition.clients,
-             config->partition.kind, config->rounds.count, options.out);
+  const bool natural = config->partition.kind == "natural";
+  fmt::print(
+      stderr, "{} on {}: {}{} clients a round ({}), {} rounds; results in {}\n",
+      config->method.name, config->data.name, config->rounds.clients_per_round,
+      natural ? "" : fmt::format(" of {}", config->partition.clients),
+      config->partition.kind, config->rounds.count, options.out);
   const Result<RunResult> result = RunWatched(*config, options, "");
   if (!result) {
     fmt::print(stderr, "fedmrn run: {}\n", result.error().ToString());
