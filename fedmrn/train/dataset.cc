@@ -1,5 +1,8 @@
 #include "fedmrn/train/dataset.h"
 
+#include <fnmatch.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -7,6 +10,7 @@
 #include <utility>
 
 #include "fedmrn/train/data_rows.h"
+#include "fedmrn/train/data_shakespeare.h"
 
 namespace fedmrn {
 namespace {
@@ -109,6 +113,30 @@ constexpr DataForm kCifar100[] = {
     {kCifar100Files, LoadCifarFiles},
     {kCifar100Files, LoadCifarFiles, "cifar-100-binary"}};
 
+// What LEAF starts from: the text of its own address, and a later one of
+// Project Gutenberg, whose roles were seen to be LEAF's.
+constexpr DataFile kShakespeareText[] = {{"100.txt", nullptr}};
+constexpr DataFile kShakespearePlain[] = {
+    {"pg100.txt",
+     "7a8203c516f67bc90e1dba9e3de401a3c4118cd21bc93dbe9724eee1c83660c7"}};
+constexpr DataFile kShakespeareGz[] = {
+    {"pg100.txt.gz",
+     "ef86dc6bd743ddeb1e9be0022508bf07a45a4d4b782e9aec70f41cce8e8fa5be",
+     nullptr, kShakespearePlain[0].sha256}};
+// A role, a tab and its text in each line.
+constexpr DataFile kShakespeareRoles[] = {{"leaf_roles.tsv", nullptr}};
+constexpr DataFile kShakespeareRolesGz[] = {{"leaf_roles.tsv.gz", nullptr}};
+// What LEAF ends with, for training and for testing.
+constexpr DataFile kShakespeareJson[] = {{"all_data*train*.json", nullptr},
+                                         {"all_data*test*.json", nullptr}};
+constexpr DataFile kShakespeareFolders[] = {{"train/*.json", nullptr},
+                                            {"test/*.json", nullptr}};
+constexpr DataForm kShakespeare[] = {
+    {kShakespeareText, nullptr},    {kShakespearePlain, nullptr},
+    {kShakespeareGz, nullptr},      {kShakespeareRoles, nullptr},
+    {kShakespeareRolesGz, nullptr}, {kShakespeareJson, nullptr},
+    {kShakespeareFolders, nullptr}};
+
 constexpr Normalisation Grey(float mean, float std) {
   return {{mean, mean, mean}, {std, std, std}};
 }
@@ -187,6 +215,18 @@ constexpr DataSet kSets[] = {
      .train = kCifar100Colours,
      .test = kCifar100Colours,
      .forms = kCifar100},
+    {.name = "shakespeare",
+     .summary = "Shakespeare's plays, by LEAF: the next character of a role",
+     .model = "charlstm",
+     .load = LoadShakespeare,
+     .classes = 80,
+     .train_examples = 3678451,
+     .test_examples = 356921,
+     .forms = kShakespeare,
+     .by_hand = "100.txt from "
+                "https://www.gutenberg.org/files/100/old/1994-01-100.zip",
+     .input = "80 characters",
+     .partition = "natural"},
     {.name = "synthetic",
      .summary = "generated patterns, any number; needs no files",
      .model = "cnn4",
@@ -203,25 +243,20 @@ constexpr DataSet kSets[] = {
      .forms = {}},
 };
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 FoundData LookAt(const DataForm& form, const std::string& dir) {
   FoundData found{dir, &form, {}, ""};
   const auto folder = std::filesystem::path(dir) / form.folder;
   for (const DataFile& file : form.files) {
     found.paths.push_back((folder / file.name).string());
-    if (found.missing.empty() && !Exists(found.paths.back())) {
+    if (found.missing.empty() && MatchingFiles(found.paths.back()).empty()) {
       found.missing = found.paths.back();
     }
   }
   return found;
 }
 
-std::string GetCommand(const DataSettings& settings) {
-  return "fedmrn data get " + settings.name +
+std::string Remedy(const DataSettings& settings) {
+  return ". To get it: fedmrn data get " + settings.name +
          (settings.dir.empty() ? "" : " --dir " + settings.dir);
 }
 
@@ -232,9 +267,9 @@ Error NotFound(const DataSet& set, const DataSettings& settings) {
       looked += (looked.empty() ? "" : ", ") + dir;
     }
   }
-  return {ErrorCode::kUnavailable,
-          settings.name + ": no " + set.forms[0].files[0].name + " in " +
-              looked + ". To get it: " + GetCommand(settings)};
+  return {ErrorCode::kUnavailable, settings.name + ": no " +
+                                       set.forms[0].files[0].name + " in " +
+                                       looked + Remedy(settings)};
 }
 
 Error UnknownSet(const std::string& name) {
@@ -246,38 +281,29 @@ Error UnknownSet(const std::string& name) {
           "no data set is called \"" + name + "\"; there are " + names};
 }
 
-Status KeepFirst(uint64_t wanted, const char* kind, const ImageData& data,
-                 Examples& part) {
-  if (wanted > part.size()) {
-    return Error{ErrorCode::kBadValue,
-                 data.name + " has " + std::to_string(part.size()) + " " +
-                     kind + " examples here, not " + std::to_string(wanted)};
-  }
-  if (wanted > 0) {
+Status KeepFirst(const DataSet& set, uint64_t wanted, const char* kind,
+                 const ImageData& data, Examples& part) {
+  Status enough = CheckCount(set, kind, part.size(), wanted);
+  if (enough && wanted > 0) {
     part.labels.resize(wanted);
     part.pixels.resize(wanted * PixelsPerExample(data));
     part.pixels.shrink_to_fit();
   }
-  return Ok();
+  return enough;
 }
 
 Status LoadFiles(const DataSet& set, const DataSettings& settings,
                  ImageData& data) {
-  const std::optional<FoundData> found = FindData(set, settings.dir);
-  if (!found) return NotFound(set, settings);
-  const std::string remedy = ". To get it: " + GetCommand(settings);
-  if (!found->missing.empty()) {
-    return Error{ErrorCode::kUnavailable,
-                 found->missing + ": is not there" + remedy};
-  }
+  const Result<FoundData> found = RequireData(set, settings);
+  if (!found) return found.error();
   if (Status loaded = found->form->load(found->paths, data); !loaded) {
     Error error = loaded.error();
-    error.message += remedy + " --force";
+    error.message += Remedy(settings) + " --force";
     return error;
   }
   Status kept =
-      KeepFirst(settings.train_examples, "training", data, data.train);
-  return kept ? KeepFirst(settings.test_examples, "test", data, data.test)
+      KeepFirst(set, settings.train_examples, "training", data, data.train);
+  return kept ? KeepFirst(set, settings.test_examples, "test", data, data.test)
               : kept;
 }
 
@@ -338,6 +364,49 @@ std::optional<FoundData> FindData(const DataSet& set, const std::string& dir) {
     }
   }
   return partial;
+}
+
+std::vector<std::string> MatchingFiles(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string pattern = whole.filename().string();
+  std::vector<std::string> files;
+  std::error_code error;
+  const auto add = [&](const std::filesystem::path& file) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(file, ignored)) {
+      files.push_back(file.string());
+    }
+  };
+  if (pattern.find('*') == std::string::npos) {
+    add(whole);
+    return files;
+  }
+  std::filesystem::directory_iterator at(whole.parent_path(), error);
+  for (; !error && at != std::filesystem::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0) add(at->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+Result<FoundData> RequireData(const DataSet& set,
+                              const DataSettings& settings) {
+  std::optional<FoundData> found = FindData(set, settings.dir);
+  if (!found) return NotFound(set, settings);
+  if (found->missing.empty()) return std::move(*found);
+  return Error{ErrorCode::kUnavailable,
+               found->missing + ": is not there" + Remedy(settings)};
+}
+
+Status CheckCount(const DataSet& set, const char* kind, uint64_t examples,
+                  uint64_t wanted) {
+  if (wanted <= examples) return Ok();
+  return Error{ErrorCode::kBadValue, std::string(set.name) + " has " +
+                                         std::to_string(examples) + " " + kind +
+                                         " examples here, not " +
+                                         std::to_string(wanted)};
 }
 
 Result<ImageData> LoadImages(const DataSettings& settings) {

@@ -66,8 +66,8 @@ Data DataOf(ImageData images);
 // A file of a set. A SHA-256 tells the published file from a subset of it or
 // a copy packed again; it is no condition for loading.
 struct DataFile {
-  const char* name;                       // below the set's folder
-  const char* sha256;                     // as published
+  const char* name;    // below the set's folder; may have a * in its last part
+  const char* sha256;  // as published; null: any
   const char* url = nullptr;              // where it is published
   const char* unpacked_sha256 = nullptr;  // of what a .gz holds
 };
@@ -89,7 +89,8 @@ struct DataSet {
   const char* summary;
   const char* model;  // its usual network
   Result<Data> (*load)(const DataSet& set, const DataSettings& settings);
-  uint32_t height = 0, width = 0, channels = 0, classes = 0;  // of images
+  uint32_t height = 0, width = 0, channels = 0;  // of images
+  uint32_t classes = 0;
   bool augment = false;
   uint64_t train_examples = 0, test_examples = 0;  // of the complete set
   Normalisation train = {}, test = {};
@@ -100,6 +101,9 @@ struct DataSet {
   const char* npm_package = nullptr;  // whose tarball is `npm_form`
   const char* npm_version = nullptr;
   const DataForm* npm_form = nullptr;
+  const char* by_hand = nullptr;  // where to get it, if files have no url
+  const char* input = nullptr;    // what an example is, if it is no image
+  const char* partition = "iid";  // its usual one
 };
 
 // In the order of `fedmrn data list`.
@@ -113,11 +117,15 @@ std::vector<std::string> DataFolders(const DataSet& set);
 struct FoundData {
   std::string dir;
   const DataForm* form;
-  std::vector<std::string> paths;  // of form->files
+  std::vector<std::string> paths;  // of form->files; see MatchingFiles
   std::string missing;             // the first that is not there, or empty
 };
 
 // In `dir`, or if that is empty in the first of DataFolders that has it.
 std::optional<FoundData> FindData(const DataSet& set, const std::string& dir);
+
+// The files that a path stands for, sorted: a * in its last part matches any
+// characters.
+std::vector<std::string> MatchingFiles(const std::string& path);
 
 }  // namespace fedmrn
