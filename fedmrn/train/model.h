@@ -84,5 +84,6 @@ std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
 
 // Rows of the table.
 Result<Model> MakeCnn(const ModelSettings& settings, const Data& data);
+Result<Model> MakeCharLstm(const ModelSettings& settings, const Data& data);
 
 }  // namespace fedmrn
