@@ -39,11 +39,11 @@ void PrintSummary(const RunResult& result, const std::string& out) {
     }
   }
   const RoundRow& last = result.rows.back();
-  fmt::print("accuracy   {:.2f} % after round {}", 100 * last.accuracy,
-             last.round);
+  fmt::print("{:<10} {:.2f} %{} after round {}", result.metric,
+             100 * last.accuracy, MeanIouText(last), last.round);
   if (best != nullptr) {
-    fmt::print(", best {:.2f} % after round {}", 100 * best->accuracy,
-               best->round);
+    fmt::print(", best {:.2f} %{} after round {}", 100 * best->accuracy,
+               MeanIouText(*best), best->round);
   }
   fmt::print("\nupload     {} ({:.3f} bits per parameter in the last round)\n",
              Megabytes(uplink), last.uplink_bits_per_param);
@@ -71,12 +71,12 @@ int RunVerb(const RunArguments& arguments) {
             ? DefaultFolder(*config)
             : "runs/" + std::filesystem::path(arguments.file).stem().string();
   }
-  fmt::print(stderr,
-             "{} on {}: {} of {} clients a round ({}), {} rounds; results in "
-             "{}\n",
-             config->method.name, config->data.name,
-             config->rounds.clients_per_round, config->partition.clients,
-             config->partition.kind, config->rounds.count, options.out);
+  const bool natural = config->partition.kind == "natural";
+  fmt::print(
+      stderr, "{} on {}: {}{} clients a round ({}), {} rounds; results in {}\n",
+      config->method.name, config->data.name, config->rounds.clients_per_round,
+      natural ? "" : fmt::format(" of {}", config->partition.clients),
+      config->partition.kind, config->rounds.count, options.out);
   const Result<RunResult> result = RunWatched(*config, options, "");
   if (!result) {
     fmt::print(stderr, "fedmrn run: {}\n", result.error().ToString());

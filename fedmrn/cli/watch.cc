@@ -79,8 +79,9 @@ class Screen {
     const RoundRow& row = rows.back();
     std::string scores;
     if (!std::isnan(row.accuracy)) {
-      scores = fmt::format("  accuracy {:5.2f} %  loss {:.4f}",
-                           100 * row.accuracy, row.loss);
+      scores =
+          fmt::format("  {} {:5.2f} %{}  loss {:.4f}", progress_.metric.load(),
+                      100 * row.accuracy, MeanIouText(row), row.loss);
     }
     const std::string head =
         Head(row.round) + scores + fmt::format("  up {}", Megabytes(uplink_));
@@ -148,9 +149,10 @@ class Screen {
     const std::string head = Head(round);
     const std::string rate = Grouped(SamplesPerSecond());
     const std::optional<double> left = SecondsLeft(share);
-    const std::string tail = fmt::format(
-        "  accuracy {} %  loss {}  up {}  {} samples/s  left {}", accuracy,
-        loss, Megabytes(uplink_), rate, left ? Duration(*left) : "?");
+    const std::string tail =
+        fmt::format("  {} {} %  loss {}  up {}  {} samples/s  left {}",
+                    progress_.metric.load(), accuracy, loss, Megabytes(uplink_),
+                    rate, left ? Duration(*left) : "?");
     return {head + "  " + work + bar + tail, head + "  " + work + tail,
             fmt::format("{} {}  {} %  loss {}  up {:.1f} MB  {}/s  left {}",
                         head, short_work, accuracy, short_loss,
@@ -223,6 +225,11 @@ class Screen {
 };
 
 }  // namespace
+
+std::string MeanIouText(const RoundRow& row) {
+  if (std::isnan(row.mean_iou)) return "";
+  return fmt::format("  mean IoU {:.2f} %", 100 * row.mean_iou);
+}
 
 Result<RunResult> RunWatched(const Config& config, RunOptions options,
                              const std::string& label) {

@@ -14,4 +14,7 @@ namespace fedmrn::cli {
 Result<RunResult> RunWatched(const Config& config, RunOptions options,
                              const std::string& label);
 
+// "  mean IoU 12.34 %", or nothing of what is no segmentation.
+std::string MeanIouText(const RoundRow& row);
+
 }  // namespace fedmrn::cli

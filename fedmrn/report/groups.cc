@@ -71,14 +71,21 @@ Values ValuesOf(const SavedRun& run, Part part) {
   return values;
 }
 
-// What the program takes where the config is silent. Of a method that it does
-// not know, the learning rate and the noise are not known either.
-Values DefaultsOf(const std::string& method) {
-  const std::string setting = "method.name=" + method;
-  const Result<Config> known = ParseConfig("", "", std::span(&setting, 1));
+// What the program takes where the config of such a run is silent. Of a method
+// that it does not know, the learning rate and the noise are not known either.
+Values DefaultsOf(const SavedRun& run, const std::string& method) {
+  std::vector<std::string> settings;
+  for (const char* key : {"data.name", "model.name"}) {
+    // Of other versions' runs it may be unknown.
+    std::vector<std::string> one = {std::string(key) + "=" + run.Get(key)};
+    if (ParseConfig("", "", one)) settings.push_back(one[0]);
+  }
+  settings.push_back("method.name=" + method);
+  const Result<Config> known = ParseConfig("", "", settings);
+  if (!known) settings.pop_back();
   Values defaults;
   for (const auto& [key, value] :
-       ConfigValues(known ? *known : ParseConfig("", "", {}).value())) {
+       ConfigValues(known ? *known : ParseConfig("", "", settings).value())) {
     defaults[key] = Canonical(value);
   }
   defaults.erase("method.name");
@@ -118,7 +125,7 @@ std::set<std::string> Varying(const std::vector<T>& items, Of values_of) {
 
 // Label, `standard` and the kinds of variants of one method's groups of a cell.
 void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
-  const Values defaults = DefaultsOf(method);
+  const Values defaults = DefaultsOf(*groups.front()->runs.front(), method);
   const auto values_of = [](const Group* group) {
     return ValuesOf(*group->runs.front(), Part::kMethod);
   };
@@ -186,15 +193,18 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
   Cell cell;
   cell.kind = first.Get("partition.kind");
   cell.name = cell.kind;
-  for (const PaperPartition& known : kPaperPartitions) {
+  const PaperData* data = FindPaperData(first.Get("data.name"));
+  for (const PaperPartition& known :
+       data != nullptr ? data->partitions : std::span(kPaperPartitions)) {
     if (known.kind == cell.kind) cell.name = known.name;
   }
   cell.paper = cell.name != cell.kind;
-  Values usual = DefaultsOf("");
-  if (const PaperData* data = FindPaperData(first.Get("data.name"))) {
+  Values usual = DefaultsOf(first, "");
+  if (data != nullptr) {
     usual["partition.alpha"] = fmt::format("{}", data->alpha);
     usual["partition.labels_per_client"] =
         fmt::format("{}", data->labels_per_client);
+    if (data->cyclic) usual["partition.labels_assignment"] = "\"cyclic\"";
   }
   for (const auto& [key, value] : ValuesOf(first, Part::kPartition)) {
     if (key == "partition.kind" || !usual.contains(key)) continue;
@@ -259,9 +269,9 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
   }
   if (const PaperData* data = FindPaperData(setting.data)) {
     // The program's defaults are the paper's settings, except for these.
-    Values paper = DefaultsOf("");
-    paper["data.name"] = "\"" + setting.data + "\"";
+    Values paper = DefaultsOf(first, "");
     paper["model.name"] = fmt::format("\"{}\"", data->model);
+    paper["train.batch"] = fmt::format("{}", data->batch);
     // The authors' code weighs by batches, the paper's text by examples.
     for (const auto& [key, value] : ValuesOf(first, Part::kSetting)) {
       if (In(key, {"rounds.count", "train.epochs", "rounds.weight"})) continue;
@@ -366,7 +376,7 @@ std::vector<const Group*> Cell::Compared() const {
 
 bool Setting::PaperLength() const {
   const PaperData* paper = FindPaperData(data);
-  return paper != nullptr && rounds == paper->rounds && epochs == kPaperEpochs;
+  return paper != nullptr && rounds == paper->rounds && epochs == paper->epochs;
 }
 
 const Cell* Setting::PaperCell(std::string_view kind) const {

@@ -1,6 +1,7 @@
 // What the paper reports, to stand beside what was measured here: Tables 1 and
-// 2 of "Masked Random Noise for Communication Efficient Federated Learning",
-// with the settings behind them; and how methods are called and drawn.
+// 2 and the appendix's other tasks of "Masked Random Noise for Communication
+// Efficient Federated Learning", with the settings behind them; and how methods
+// are called and drawn.
 #pragma once
 
 #include <array>
@@ -20,17 +21,20 @@ struct PaperPartition {
 };
 inline constexpr std::array<PaperPartition, 3> kPaperPartitions = {
     {{"iid", "IID"}, {"dirichlet", "Non-IID-1"}, {"labels", "Non-IID-2"}}};
+inline constexpr PaperPartition kRoles[] = {{"natural", "by role"}};
+inline constexpr PaperPartition kByClass[] = {{"labels", "by class"}};
 
-// Settings that all its runs share.
-inline constexpr uint32_t kPaperEpochs = 10, kPaperSeeds = 5;
+inline constexpr uint32_t kPaperSeeds = 5;
 
 struct PaperData {
   std::string_view name;  // data.name of a config
   std::string_view title;
-  uint32_t rounds;
+  uint32_t rounds, epochs, batch;
   std::string_view model;
-  double alpha;                // of Non-IID-1
-  uint32_t labels_per_client;  // of Non-IID-2
+  std::span<const PaperPartition> partitions;
+  double alpha = 0;                // of Non-IID-1
+  uint32_t labels_per_client = 0;  // of Non-IID-2
+  bool cyclic = false;             // the same number of clients for each label
 };
 std::span<const PaperData> PaperDataSets();
 const PaperData* FindPaperData(std::string_view name);  // null: not in it
@@ -40,8 +44,9 @@ std::string DataTitle(std::string_view name);
 struct PaperAccuracy {
   double mean, std;  // percent, of five seeds
 };
-// Table 1, by a config's names; nothing if the paper does not have it.
-std::optional<PaperAccuracy> PaperTable1(std::string_view method,
+// Table 1 or the appendix's, by a config's names; nothing if the paper does not
+// have it.
+std::optional<PaperAccuracy> PaperResult(std::string_view method,
                                          std::string_view data,
                                          std::string_view partition_kind);
 // Table 2: accuracy lost against FedAvg, summed over the three partitions.

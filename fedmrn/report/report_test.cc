@@ -79,8 +79,8 @@ TEST(Paper, Table2FollowsFromTable1) {
       if (!published) continue;
       double loss = 0;
       for (const PaperPartition& partition : kPaperPartitions) {
-        loss += PaperTable1(method.name, data.name, partition.kind)->mean -
-                PaperTable1("fedavg", data.name, partition.kind)->mean;
+        loss += PaperResult(method.name, data.name, partition.kind)->mean -
+                PaperResult("fedavg", data.name, partition.kind)->mean;
       }
       // Rounding seven numbers to 0.1 can make 0.35; the most there is are 0.2,
       // of TernGrad on FMNIST.
@@ -92,11 +92,16 @@ TEST(Paper, Table2FollowsFromTable1) {
 }
 
 TEST(Paper, Numbers) {
-  EXPECT_EQ(PaperTable1("fedmrn", "cifar100", "labels")->mean, 53.9);
-  EXPECT_EQ(PaperTable1("fedpm", "svhn", "labels")->std, 2.3);
-  EXPECT_FALSE(PaperTable1("fedbat", "svhn", "labels"));
-  EXPECT_FALSE(PaperTable1("fedavg", "synthetic", "labels"));
-  EXPECT_FALSE(PaperTable1("fedavg", "svhn", "natural"));
+  EXPECT_EQ(PaperResult("fedmrn", "cifar100", "labels")->mean, 53.9);
+  EXPECT_EQ(PaperResult("fedpm", "svhn", "labels")->std, 2.3);
+  EXPECT_FALSE(PaperResult("fedbat", "svhn", "labels"));
+  EXPECT_FALSE(PaperResult("fedavg", "synthetic", "labels"));
+  EXPECT_FALSE(PaperResult("fedavg", "svhn", "natural"));
+  EXPECT_EQ(PaperResult("fedmrn", "shakespeare", "natural")->mean, 51.1);
+  EXPECT_EQ(PaperResult("eden", "voc", "labels")->std, .2);
+  EXPECT_FALSE(PaperResult("drive", "voc", "labels"));
+  EXPECT_FALSE(PaperResult("eden", "voc", "iid"));
+  EXPECT_FALSE(PaperTable2("eden", "voc"));
   EXPECT_FALSE(PaperTable2("fedavg", "svhn"));
 }
 
@@ -111,7 +116,7 @@ TEST(Paper, AgreesWithConfigs) {
     std::getline(file, line);
     const Result<Config> config = LoadConfig(entry.path(), {});
     ASSERT_TRUE(config) << config.error().ToString();
-    const auto paper = PaperTable1(config->method.name, config->data.name,
+    const auto paper = PaperResult(config->method.name, config->data.name,
                                    config->partition.kind);
     if (!paper) continue;
     EXPECT_TRUE(line.find(fmt::format(" {:.1f} %", paper->mean)) != line.npos)

@@ -40,8 +40,8 @@ struct Column {
 
 std::vector<Column> ColumnsOf(const Setting& setting) {
   std::vector<Column> columns;
-  if (FindPaperData(setting.data) != nullptr) {
-    for (const PaperPartition& partition : kPaperPartitions) {
+  if (const PaperData* data = FindPaperData(setting.data)) {
+    for (const PaperPartition& partition : data->partitions) {
       columns.push_back({std::string(partition.name),
                          std::string(partition.kind),
                          setting.PaperCell(partition.kind)});
@@ -105,7 +105,7 @@ std::string AccuracyNote(const Setting& setting) {
         ", not the paper's {} × {} × {}, so the differences are no check of "
         "the "
         "paper.",
-        paper->rounds, kPaperEpochs, kPaperSeeds);
+        paper->rounds, paper->epochs, kPaperSeeds);
   } else if (setting.fewest_seeds < kPaperSeeds) {
     note += fmt::format(", as in the paper but for its {} seeds.", kPaperSeeds);
   } else {
@@ -138,7 +138,7 @@ Table AccuracyTable(const Setting& setting) {
       cells.push_back(group == nullptr ? kGap : Fixed(group->last.mean, 2));
       if (column.paper_kind.empty()) continue;
       const auto paper =
-          standard ? PaperTable1(row.method, setting.data, column.paper_kind)
+          standard ? PaperResult(row.method, setting.data, column.paper_kind)
                    : std::nullopt;
       cells.push_back(
           paper ? fmt::format("{:.1f} ± {:.1f}", paper->mean, paper->std)
@@ -325,7 +325,7 @@ std::string CsvReport(const Study& study) {
       for (const Group& group : cell.groups) {
         const auto paper =
             group.standard && cell.paper
-                ? PaperTable1(group.method, setting.data, cell.kind)
+                ? PaperResult(group.method, setting.data, cell.kind)
                 : std::nullopt;
         std::string row;
         for (const std::string& text :

@@ -548,11 +548,21 @@ class Parser {
       config_.model.name =
           config_.model.torchscript.empty() ? set.model : "torchscript";
     }
+    const ModelRow& model = *FindModel(config_.model.name);
     if (!Given("partition.kind")) config_.partition.kind = set.partition;
     const Method& method = *FindMethod(config_.method.name);
-    if (!Given("train.lr")) config_.train.lr = method.lr;
+    // A method that starts from a model of its own does not train weights.
+    const bool trains_weights = method.initialize == nullptr;
+    if (!Given("train.lr")) {
+      config_.train.lr = model.lr > 0 && trains_weights ? model.lr : method.lr;
+    }
     if (!Given("method.magnitude")) {
       config_.method.magnitude = method.magnitude;
+      if (model.magnitude > 0 && FindCodec(method.codec)->uses_noise) {
+        // Signed masks span twice their noise.
+        const bool is_signed = method.codec == CodecId::kMrnSigned;
+        config_.method.magnitude = model.magnitude / (is_signed ? 2 : 1);
+      }
     }
   }
 
@@ -586,6 +596,14 @@ class Parser {
              "must be a number above 0 (2^-64 or more) and at most 16 for " +
                  config_.method.name + ", not " +
                  NumberText(config_.method.magnitude));
+    }
+    if (Sound({"model.name"}) && (config_.model.name == "torchscript") ==
+                                     config_.model.torchscript.empty()) {
+      Refuse({"model.torchscript", "model.name"},
+             config_.model.torchscript.empty()
+                 ? "needs model.torchscript, the file of the module"
+                 : "is the file of the model torchscript, not of " +
+                       config_.model.name);
     }
     if (Sound({"method.error_feedback", "method.name"}) &&
         config_.method.error_feedback &&

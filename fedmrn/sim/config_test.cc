@@ -70,8 +70,15 @@ TEST(ConfigTest, Example) {
       {"seed", "1"},
       {"data.name", "\"fmnist\""},
       {"data.dir", "\"\""},
+      {"data.path", "\"\""},
+      {"data.test_path", "\"\""},
       {"data.train_examples", "0"},
       {"data.test_examples", "0"},
+      {"data.fraction", "0.2"},
+      {"data.image_size", "0"},
+      {"data.crop", "480"},
+      {"data.erase", "true"},
+      {"data.skip_bad", "false"},
       {"partition.kind", "\"labels\""},
       {"partition.clients", "100"},
       {"partition.labels_per_client", "3"},
@@ -79,6 +86,11 @@ TEST(ConfigTest, Example) {
       {"partition.alpha", "0.3"},
       {"partition.min_examples", "10"},
       {"model.name", "\"cnn4\""},
+      {"model.torchscript", "\"\""},
+      {"model.masked", "\"\""},
+      {"model.loss", "\"auto\""},
+      {"model.backbone", "\"\""},
+      {"model.head_lr", "10.0"},
       {"method.name", "\"fedmrn\""},
       {"method.noise", "\"uniform\""},
       {"method.magnitude", "0.01"},
@@ -98,6 +110,7 @@ TEST(ConfigTest, Example) {
       {"train.lr", "0.1"},
       {"train.momentum", "0.0"},
       {"train.weight_decay", "0.0"},
+      {"train.drop_last", "false"},
       {"rounds.count", "100"},
       {"rounds.clients_per_round", "10"},
       {"rounds.min_clients", "1"},
@@ -191,7 +204,7 @@ TEST(ConfigTest, Mistakes) {
        "method.magnitude?"},
       {"[train]\nlearning_rate = 1",
        "a.toml:2: train.learning_rate: unknown key; [train] has epochs, batch, "
-       "lr, momentum and weight_decay"},
+       "lr, momentum, weight_decay and drop_last"},
       {"x = 1",
        "a.toml:1: x: unknown key; only seed stands outside of "
        "sections"},
@@ -415,8 +428,9 @@ TEST(ConfigTest, Keys) {
     EXPECT_EQ(key.name, values[i].first);
     EXPECT_TRUE(names.insert(key.name).second) << key.name;
     EXPECT_FALSE(key.help.empty()) << key.name;
-    EXPECT_EQ(key.changes_results,
-              key.name != "data.dir" && !key.name.starts_with("run."))
+    const bool place = key.name == "data.dir" || key.name == "data.path" ||
+                       key.name == "data.test_path";
+    EXPECT_EQ(key.changes_results, !place && !key.name.starts_with("run."))
         << key.name;
   }
   EXPECT_EQ(ConfigKeys()[0].type, "integer");

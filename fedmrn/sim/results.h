@@ -55,14 +55,14 @@ Spread SpreadOf(std::span<const double> values);
 
 // What run.json tells beyond the config and the rows.
 struct RunInfo {
-  std::string version;
-  std::string simd_target;
+  std::string version = {};
+  std::string simd_target = {};
   int64_t started = 0;                // seconds since 1970
   std::optional<int64_t> ended = {};  // of a finished run
   std::string metric = "accuracy";    // what the accuracy is
   uint64_t masked_params = 0;
   uint64_t dense_values = 0;
-  std::string model_sha256;
+  std::string model_sha256 = {};
 };
 
 // Numbers that JSON cannot express (NaN, infinity) are null.

@@ -71,6 +71,24 @@ TEST(RoundsCsv, ReadsBack) {
   EXPECT_EQ(RoundsCsv(*read), RoundsCsv(rows));
 }
 
+// Others keep the columns they always had.
+TEST(RoundsCsv, SegmentationsHaveAColumnMore) {
+  std::vector<RoundRow> rows = Rows();
+  rows[2].mean_iou = 0.125;
+  const std::string csv = RoundsCsv(rows);
+  EXPECT_TRUE(csv.starts_with(std::string(kHeader, sizeof(kHeader) - 2) +
+                              ",mean_iou\n1,,,"));
+  EXPECT_NE(csv.find("3.500,\n3,0.8861,"), csv.npos);
+  EXPECT_NE(csv.find("3.500,0.125\n4,"), csv.npos);
+  const Result<std::vector<RoundRow>> read = ParseRoundsCsv(csv);
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ((*read)[2].mean_iou, 0.125);
+  EXPECT_TRUE(std::isnan((*read)[1].mean_iou));
+  const Json run = Json::parse(RunJson({}, {.metric = "pixel accuracy"}, rows));
+  EXPECT_EQ(run["metric"], "pixel accuracy");
+  EXPECT_EQ(run["best"]["mean_iou"], 0.125);
+}
+
 // A file that was cut anywhere but between two lines is refused, by its line.
 TEST(RoundsCsv, RefusesEveryHalfWrittenFile) {
   const std::string whole = RoundsCsv(Rows());

@@ -155,6 +155,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
       MakeTask(DataSettingsOf(config), ModelSettingsOf(config));
   if (!task) return task.error();
   for (const std::string& note : task->data->notes) options.log(note);
+  progress.metric = task->model.metric;
   const Result<Partition> partition =
       MakePartition(PartitionSettingsOf(config), task->data->labels,
                     task->data->classes, task->data->clients);
@@ -218,7 +219,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     progress.round = round;
     Result<RoundRow> row = RunRound(context, round, state.model);
     if (progress.stop) {
-      return RunResult{std::move(state.rows), "", true};
+      return RunResult{std::move(state.rows), task->model.metric, "", true};
     }
     if (!row) return row.error();
     state.rows.push_back(*row);
@@ -245,7 +246,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     if (!reported) return reported.error();
     states.RemoveAll();
   }
-  return RunResult{state.rows, ModelSha256(state.model)};
+  return RunResult{state.rows, task->model.metric, ModelSha256(state.model)};
 }
 
 DataSettings DataSettingsOf(const Config& config) {

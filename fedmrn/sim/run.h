@@ -32,6 +32,7 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<RoundRow> rows;
+  std::string metric;  // what their accuracy is
   std::string model_sha256;
   bool stopped = false;  // by progress->stop; resume goes on from here
 };

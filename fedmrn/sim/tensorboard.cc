@@ -98,6 +98,7 @@ Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
     uplink_bytes += row.uplink_bytes;
     Bytes summary;
     PutScalar("accuracy", row.accuracy, summary);
+    PutScalar("mean_iou", row.mean_iou, summary);
     PutScalar("loss", row.loss, summary);
     PutScalar("uplink_megabytes", static_cast<double>(uplink_bytes) / 1e6,
               summary);

@@ -90,11 +90,11 @@ struct DataSet {
   const char* model;  // its usual network
   Result<Data> (*load)(const DataSet& set, const DataSettings& settings);
   uint32_t height = 0, width = 0, channels = 0;  // of images
-  uint32_t classes;
+  uint32_t classes = 0;
   bool augment = false;
-  uint64_t train_examples, test_examples;  // of the complete set
+  uint64_t train_examples = 0, test_examples = 0;  // of the complete set
   Normalisation train = {}, test = {};
-  std::span<const DataForm> forms;  // the published one first; none: generated
+  std::span<const DataForm> forms = {};  // the published one first, or none
   // Other sources:
   const char* debian_package = nullptr;
   const char* system_dir = nullptr;   // where that puts it

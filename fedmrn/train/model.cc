@@ -6,6 +6,9 @@ namespace {
 constexpr ModelRow kModels[] = {
     {"cnn4", "4 convolutions, the paper's for Fashion-MNIST and SVHN", MakeCnn},
     {"cnn8", "8 convolutions, the paper's for CIFAR", MakeCnn},
+    {"charlstm",
+     "LSTM of 256 units over characters, the paper's for Shakespeare",
+     MakeCharLstm},
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ struct ModelSettings {
   std::string torchscript = {};  // file of a module, for the model of that name
   std::string masked = {};  // patterns of tensor names, commas between; empty:
                             // all of more than one dimension
-  std::string loss = {};      // empty: what suits the data
+  std::string loss = {};    // empty: what suits the data
   std::string backbone = {};  // file of pre-trained tensors, or empty
   double head_lr = 10;  // bisenetv2: the heads learn faster by this factor
 };
@@ -51,7 +51,7 @@ struct ModelSettings {
 struct Model {
   ModelLayout layout;
   uint64_t trainable_dense = 0;     // the first values of `dense`; see task.h
-  std::string metric = "accuracy";  // what Score::metric adds up
+  const char* metric = "accuracy";  // what Score::metric adds up
   std::function<void(uint64_t seed, std::span<float> masked,
                      std::span<float> dense)>
       initialize;
@@ -67,6 +67,10 @@ struct ModelRow {
   std::string_view summary;
   // Refuses data that the network cannot take, naming both.
   Result<Model> (*make)(const ModelSettings& settings, const Data& data);
+  // What suits this network, for all methods that train weights, and of binary
+  // masks' noise; 0: the method's own, which suits the image sets.
+  double lr = 0;
+  double magnitude = 0;
 };
 
 std::span<const ModelRow> Models();
@@ -80,5 +84,6 @@ std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
 
 // Rows of the table.
 Result<Model> MakeCnn(const ModelSettings& settings, const Data& data);
+Result<Model> MakeCharLstm(const ModelSettings& settings, const Data& data);
 
 }  // namespace fedmrn

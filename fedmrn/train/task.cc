@@ -97,9 +97,13 @@ Result<Task> MakeTask(Data data, const ModelSettings& settings) {
   }
   Result<Model> model = row->make(settings, data);
   if (!model) return model.error();
+  return TaskOf(std::move(data), std::move(*model));
+}
+
+Task TaskOf(Data data, Model model) {
   Task task;
   task.data = std::make_shared<const Data>(std::move(data));
-  task.model = std::move(*model);
+  task.model = std::move(model);
   task.make_learner = [data = task.data, make = task.model.make_network] {
     return std::make_unique<TaskLearner>(data, make());
   };

@@ -56,5 +56,7 @@ struct Task {
 Result<Task> MakeTask(const DataSettings& data, const ModelSettings& model);
 // Of data at hand.
 Result<Task> MakeTask(Data data, const ModelSettings& model);
+// Of both at hand.
+Task TaskOf(Data data, Model model);
 
 }  // namespace fedmrn

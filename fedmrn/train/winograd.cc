@@ -10,13 +10,13 @@
 #define HWY_TARGET_INCLUDE "fedmrn/train/winograd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
+#include "fedmrn/train/panel_product-inl.h"
 #include "hwy/highway.h"
 
 #ifndef FEDMRN_TRAIN_WINOGRAD_ONCE
 #define FEDMRN_TRAIN_WINOGRAD_ONCE
 namespace fedmrn {
 
-inline constexpr size_t kPanel = kWinogradPanel;
 inline constexpr size_t kElements = 36;
 // The 36 matrices would else begin at equal places of the cache's sets.
 inline constexpr size_t kPadding = 16;
@@ -83,11 +83,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
 
-using D = hn::CappedTag<float, kPanel>;
+using D = PanelTag;
 using V = hn::Vec<D>;
-// Vectors in a panel, and rows of a product that stay in registers with them.
-inline constexpr size_t kVectors = kPanel / hn::MaxLanes(D());
-inline constexpr size_t kRows = 6;
 
 // --- The five one-dimensional transforms -------------------------------------
 
@@ -253,69 +250,12 @@ HWY_NOINLINE void TransformOutputGradient(const Activation& at,
 
 // --- Products ----------------------------------------------------------------
 
-// c[r][16] = sum over k of a[r * row + k * step] * b[k][16], for kR rows.
-template <size_t kR, bool kAdd>
-HWY_INLINE void Panel(const float* HWY_RESTRICT a, size_t row, size_t step,
-                      const float* HWY_RESTRICT b, size_t inner,
-                      float* HWY_RESTRICT c) {
-  const D d;
-  V sum[kR][kVectors];
-  HWY_UNROLL(6) for (size_t r = 0; r < kR; ++r) {
-    HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
-      sum[r][v] =
-          kAdd ? hn::LoadU(d, c + r * kPanel + v * hn::Lanes(d)) : hn::Zero(d);
-    }
-  }
-  for (size_t k = 0; k < inner; ++k) {
-    V right[kVectors];
-    HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
-      right[v] = hn::LoadU(d, b + k * kPanel + v * hn::Lanes(d));
-    }
-    HWY_UNROLL(6) for (size_t r = 0; r < kR; ++r) {
-      const V left = hn::Set(d, a[r * row + k * step]);
-      HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
-        sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
-      }
-    }
-  }
-  HWY_UNROLL(6) for (size_t r = 0; r < kR; ++r) {
-    HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(sum[r][v], d, c + r * kPanel + v * hn::Lanes(d));
-    }
-  }
-}
-
-template <bool kAdd>
-HWY_INLINE void Rows(const float* a, size_t row, size_t step, size_t rows,
-                     const float* b, size_t inner, float* c) {
-  size_t r = 0;
-  for (; r + kRows <= rows; r += kRows) {
-    Panel<kRows, kAdd>(a + r * row, row, step, b, inner, c + r * kPanel);
-  }
-  a += r * row;
-  c += r * kPanel;
-  switch (rows - r) {
-    case 1:
-      return Panel<1, kAdd>(a, row, step, b, inner, c);
-    case 2:
-      return Panel<2, kAdd>(a, row, step, b, inner, c);
-    case 3:
-      return Panel<3, kAdd>(a, row, step, b, inner, c);
-    case 4:
-      return Panel<4, kAdd>(a, row, step, b, inner, c);
-    case 5:
-      return Panel<5, kAdd>(a, row, step, b, inner, c);
-    default:
-      return;
-  }
-}
-
 // [tile][k] times [panel][k][16] to [panel][tile][16].
 HWY_NOINLINE void MultiplyTiles(const float* a, size_t tiles, size_t inner,
                                 const float* b, size_t panels, float* c) {
   for (size_t p = 0; p < panels; ++p) {
-    Rows<false>(a, inner, 1, tiles, b + p * inner * kPanel, inner,
-                c + p * tiles * kPanel);
+    MultiplyPanel<false>(a, inner, 1, tiles, b + p * inner * kPanel, inner,
+                         c + p * tiles * kPanel);
   }
 }
 
@@ -324,8 +264,8 @@ HWY_NOINLINE void AddProductOverTiles(const float* a, size_t tiles,
                                       size_t inner, const float* b,
                                       size_t panels, float* c) {
   for (size_t p = 0; p < panels; ++p) {
-    Rows<true>(a, 1, inner, inner, b + p * tiles * kPanel, tiles,
-               c + p * inner * kPanel);
+    MultiplyPanel<true>(a, 1, inner, inner, b + p * tiles * kPanel, tiles,
+                        c + p * inner * kPanel);
   }
 }
 

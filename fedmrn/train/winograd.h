@@ -15,11 +15,12 @@
 #include <cstdint>
 
 #include "fedmrn/train/norm_pool.h"
+#include "fedmrn/train/panel_product.h"
 
 namespace fedmrn {
 
 // Channels come in panels of 16: activations have block 16.
-inline constexpr uint32_t kWinogradPanel = 16;
+inline constexpr uint32_t kWinogradPanel = kPanel;
 
 // Floats of the transformed weights.
 size_t WinogradWeightFloats(uint32_t in_channels, uint32_t out_channels);
