@@ -15,6 +15,7 @@
 #include "fedmrn/cli/text.h"
 #include "fedmrn/core/check.h"
 #include "fedmrn/core/random.h"
+#include "fedmrn/train/char_lstm.h"
 #include "fedmrn/train/cnn.h"
 #include "fedmrn/train/method.h"
 #include "fedmrn/train/one_thread.h"
@@ -24,7 +25,6 @@
 namespace fedmrn::cli {
 namespace {
 
-constexpr uint32_t kBatch = 64;
 constexpr int kMatrix = 2048;
 constexpr int kPairs = 3;  // of FedAvg and the method, in a turn
 
@@ -36,19 +36,17 @@ struct TrainOptions {
   bool json = false;
 };
 
-// Real shapes, random pixels: the time does not depend on what is in them.
-ImageData RandomImages(const std::string& model) {
+// Real shapes, random contents: the time does not depend on what is in them.
+Data RandomImages(uint32_t side, uint32_t channels, bool augment) {
   ImageData data;
-  const bool grey = model == "cnn4";  // Fashion-MNIST; else CIFAR-10
-  data.name = grey ? "28x28x1" : "32x32x3";
-  data.height = data.width = grey ? 28 : 32;
-  data.channels = grey ? 1 : 3;
+  data.name = "images";
+  data.height = data.width = side;
+  data.channels = channels;
   data.classes = 10;
-  data.augment = !grey;
-  constexpr size_t kExamples = 10 * kBatch;
+  data.augment = augment;
+  constexpr size_t kExamples = 640;
   Random random({1, Purpose::kSynthetic});
-  data.train.pixels.resize(kExamples * data.height * data.width *
-                           data.channels);
+  data.train.pixels.resize(kExamples * side * side * channels);
   for (uint8_t& pixel : data.train.pixels) {
     pixel = static_cast<uint8_t>(random.Word());
   }
@@ -56,7 +54,93 @@ ImageData RandomImages(const std::string& model) {
   for (uint16_t& label : data.train.labels) {
     label = static_cast<uint16_t>(random.Below(10));
   }
+  return DataOf(std::move(data));
+}
+
+Data RandomTexts() {
+  Data data;
+  data.name = "texts";
+  data.input = Input::kTokens;
+  data.shape = {80};
+  data.vocabulary = data.classes = 80;
+  data.train_examples = 256;
+  data.train_batch = [](std::span<const uint32_t> examples, const PhiloxStream&,
+                        Batch& batch) {
+    batch.examples = static_cast<uint32_t>(examples.size());
+    batch.shape = {batch.examples, 80};
+    batch.tokens.clear();
+    batch.labels.clear();
+    for (const uint32_t example : examples) {
+      Random random({1, Purpose::kSynthetic, example});
+      for (int i = 0; i < 80; ++i) {
+        batch.tokens.push_back(static_cast<int32_t>(random.Below(80)));
+      }
+      batch.labels.push_back(static_cast<int32_t>(random.Below(80)));
+    }
+  };
   return data;
+}
+
+constexpr double kPlainLr = 0.03;
+
+// A model that can be measured, and what it is measured against.
+struct Subject {
+  std::string_view model;
+  uint32_t batch;
+  uint32_t steps;  // about as many as half a second holds
+  const char* speedup_target;
+  const char* peak_target;
+  Data (*data)();
+  // Multiply-adds of one example, forward and backward.
+  uint64_t (*macs)(const Subject& subject, const Data& data);
+  std::unique_ptr<PlainNetwork> (*make_plain)(const TorchModule& torch,
+                                              const Subject& subject,
+                                              const Data& data);
+};
+
+ImageShape ShapeOf(const Data& data) {
+  return {static_cast<uint32_t>(data.shape[0]),
+          static_cast<uint32_t>(data.shape[1]),
+          static_cast<uint32_t>(data.shape[2])};
+}
+
+uint64_t CnnMacs(const Subject& subject, const Data& data) {
+  const Cnn cnn(*FindCnn(subject.model), ShapeOf(data), data.classes);
+  return cnn.ForwardMacs() + cnn.BackwardMacs();
+}
+
+std::unique_ptr<PlainNetwork> PlainCnn(const TorchModule& torch,
+                                       const Subject& subject,
+                                       const Data& data) {
+  return torch.make_plain_cnn(*FindCnn(subject.model), ShapeOf(data),
+                              data.classes, kPlainLr);
+}
+
+uint64_t LstmMacs(const Subject&, const Data& data) {
+  const CharLstm lstm(data.vocabulary, static_cast<uint32_t>(data.shape[0]),
+                      data.classes);
+  return lstm.ForwardMacs() + lstm.BackwardMacs();
+}
+
+std::unique_ptr<PlainNetwork> PlainLstm(const TorchModule& torch,
+                                        const Subject&, const Data& data) {
+  return torch.make_plain_lstm(data.vocabulary, data.classes, kPlainLr);
+}
+
+// The shapes of Fashion-MNIST, CIFAR-10 and Shakespeare.
+const Subject kSubjects[] = {
+    {"cnn4", 64, 10, ">= 1.6", ">= 0.65",
+     [] { return RandomImages(28, 1, false); }, CnnMacs, PlainCnn},
+    {"cnn8", 64, 3, ">= 1.25", ">= 0.80",
+     [] { return RandomImages(32, 3, true); }, CnnMacs, PlainCnn},
+    {"charlstm", 128, 2, ">= 3", "reported", RandomTexts, LstmMacs, PlainLstm},
+};
+
+const Subject& FindSubject(std::string_view model) {
+  for (const Subject& subject : kSubjects) {
+    if (subject.model == model) return subject;
+  }
+  return kSubjects[0];
 }
 
 // Calls work(thread) on every thread at once. Seconds until the last is done.
@@ -97,15 +181,10 @@ struct Figures {
 Result<Figures> Measure(const TrainOptions& options) {
   const Result<const TorchModule*> torch = LoadTorchModule();
   if (!torch) return torch.error();
-  ImageData images = RandomImages(options.model);
-  const ImageShape shape{images.height, images.width, images.channels};
-  const CnnSpec& spec = *FindCnn(options.model);
-  const Cnn cnn(spec, shape, images.classes);
-  const std::vector<uint16_t> labels(images.train.labels.begin(),
-                                     images.train.labels.begin() + kBatch);
-  Result<Task> task =
-      MakeTask(DataOf(std::move(images)), {.name = options.model});
+  const Subject& subject = FindSubject(options.model);
+  Result<Task> task = MakeTask(subject.data(), {.name = options.model});
   if (!task) return task.error();
+  const uint32_t batch_size = subject.batch, steps = subject.steps;
   std::vector<uint32_t> examples(task->data->train_examples);
   for (size_t i = 0; i < examples.size(); ++i) {
     examples[i] = static_cast<uint32_t>(i);
@@ -115,7 +194,7 @@ Result<Figures> Measure(const TrainOptions& options) {
                            : std::max(1u, std::thread::hardware_concurrency());
 
   std::vector<Client> clients(threads);
-  std::vector<std::unique_ptr<PlainCnn>> plain(threads);
+  std::vector<std::unique_ptr<PlainNetwork>> plain(threads);
   for (uint32_t i = 0; i < threads; ++i) {
     Client& client = clients[i];
     client.learner = task->make_learner();
@@ -125,18 +204,17 @@ Result<Figures> Measure(const TrainOptions& options) {
     client.local.update.resize(client.weights.size());
     client.local.masked_gradient.resize(client.weights.size());
     client.local.dense_gradient.resize(task->model.trainable_dense);
-    plain[i] = (*torch)->make_plain_cnn(spec, shape, 10, 0.03);
+    plain[i] = subject.make_plain(**torch, subject, *task->data);
   }
-  const std::vector<float> pixels(
-      size_t{kBatch} * shape.height * shape.width * shape.channels, 0.5f);
+  Batch batch;
+  task->data->train_batch(std::span(examples).first(batch_size), {}, batch);
 
-  // About as many steps of each as half a second holds.
-  const uint32_t steps = options.model == "cnn4" ? 10 : 3;
   const auto local_training = [&](const Method& method) {
     return [&](size_t thread) {
       Client& client = clients[thread];
       client.local.dense = client.dense;
-      const TrainSettings train{1, kBatch, static_cast<float>(method.lr), 0, 0};
+      const TrainSettings train{1, batch_size, static_cast<float>(method.lr), 0,
+                                0};
       MethodSettings settings;
       settings.mask.magnitude = static_cast<float>(method.magnitude);
       std::vector<float> state;
@@ -144,7 +222,7 @@ Result<Figures> Measure(const TrainOptions& options) {
                     *client.learner,
                     train,
                     settings,
-                    std::span(examples).first(steps * kBatch),
+                    std::span(examples).first(steps * batch_size),
                     client.weights,
                     3,
                     1,
@@ -155,7 +233,7 @@ Result<Figures> Measure(const TrainOptions& options) {
     };
   };
   const auto plain_training = [&](size_t thread) {
-    for (uint32_t i = 0; i < steps; ++i) plain[thread]->Step(pixels, labels);
+    for (uint32_t i = 0; i < steps; ++i) plain[thread]->Step(batch);
   };
   constexpr size_t kFloats = size_t{kMatrix} * kMatrix;
   std::vector<std::vector<float>> matrices(3 * threads,
@@ -171,9 +249,8 @@ Result<Figures> Measure(const TrainOptions& options) {
   const Method& method = *FindMethod(options.method);
   const Method& fedavg = *FindMethod("fedavg");
   std::vector<double> ours, base, plain_seconds, speedup, fraction, peak;
-  const double flop =
-      2.0 * kBatch * steps * threads *
-      static_cast<double>(cnn.ForwardMacs() + cnn.BackwardMacs());
+  const double flop = 2.0 * batch_size * steps * threads *
+                      static_cast<double>(subject.macs(subject, *task->data));
   const double product_flop = 2.0 * kMatrix * kMatrix * kMatrix * threads;
   for (int turn = -1; turn < options.repeats; ++turn) {
     const double p = OnAllCores(threads, product);
@@ -193,7 +270,7 @@ Result<Figures> Measure(const TrainOptions& options) {
     fraction.push_back(flop / m / (product_flop / p));
   }
   Figures figures;
-  const double samples = double{kBatch} * steps * threads;
+  const double samples = 1.0 * batch_size * steps * threads;
   figures.samples_per_s = samples / Median(ours);
   figures.step_ms = 1e3 * Median(ours) / steps;
   figures.plain_samples_per_s = samples / Median(plain_seconds);
@@ -210,6 +287,7 @@ Result<Figures> Measure(const TrainOptions& options) {
 }
 
 void Print(const TrainOptions& options, const Figures& f) {
+  const Subject& subject = FindSubject(options.model);
   if (options.json) {
     nlohmann::ordered_json out;
     out["model"] = options.model;
@@ -222,25 +300,23 @@ void Print(const TrainOptions& options, const Figures& f) {
     out["plain_libtorch_samples_per_s"] = f.plain_samples_per_s;
     out["sgemm_gflops"] = f.peak_gflops;
     out["threads"] = f.threads;
-    out["batch"] = kBatch;
+    out["batch"] = subject.batch;
     out["repeats"] = options.repeats;
     out["version"] = FEDMRN_VERSION;
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  const bool cnn4 = options.model == "cnn4";
   fmt::print("{}, {}, batch {}, {} clients side by side; medians of {} turns\n",
-             options.model, options.method, kBatch, f.threads, options.repeats);
+             options.model, options.method, subject.batch, f.threads,
+             options.repeats);
   const auto row = [](const char* name, double value, const char* target,
                       const std::string& note) {
     fmt::print("{:<28} {:>9.3f}  {:<9} {}\n", name, value, target, note);
   };
-  row("speedup_vs_plain_libtorch", f.speedup_vs_plain,
-      cnn4 ? ">= 1.6" : ">= 1.25",
+  row("speedup_vs_plain_libtorch", f.speedup_vs_plain, subject.speedup_target,
       fmt::format("plain LibTorch: {} samples/s",
                   Grouped(static_cast<uint64_t>(f.plain_samples_per_s))));
-  row("fraction_of_sgemm_peak", f.fraction_of_peak,
-      cnn4 ? ">= 0.65" : ">= 0.80",
+  row("fraction_of_sgemm_peak", f.fraction_of_peak, subject.peak_target,
       fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
                   f.peak_gflops));
   row("masking_overhead", f.masking_overhead, "<= 0.03",
@@ -255,8 +331,10 @@ void AddBenchTrain(CLI::App& bench, int& exit_code) {
   CLI::App* train = bench.add_subcommand(
       "train", "Local training, one client per core, beside plain LibTorch");
   auto options = std::make_shared<TrainOptions>();
-  train->add_option("--model", options->model, "cnn4 or cnn8")
-      ->check(CLI::IsMember({"cnn4", "cnn8"}))
+  std::vector<std::string> models;
+  for (const Subject& subject : kSubjects) models.emplace_back(subject.model);
+  train->add_option("--model", options->model, "Model to measure")
+      ->check(CLI::IsMember(models))
       ->capture_default_str();
   std::vector<std::string> methods;
   for (const Method& method : Methods()) methods.emplace_back(method.name);

@@ -8,26 +8,28 @@
 
 #include "fedmrn/core/result.h"
 #include "fedmrn/train/cnn.h"
+#include "fedmrn/train/data.h"
 #include "fedmrn/train/torchscript.h"
 
 namespace fedmrn {
 
-// The same network as plain LibTorch modules with LibTorch's own SGD: what the
-// bench compares with.
-class PlainCnn {
+// A network as users of LibTorch write it, with LibTorch's autograd and SGD:
+// what the bench compares with.
+class PlainNetwork {
  public:
-  virtual ~PlainCnn() = default;
-  // One training step on NCHW images; returns the loss.
-  virtual double Step(std::span<const float> x,
-                      std::span<const uint16_t> labels) = 0;
+  virtual ~PlainNetwork() = default;
+  // One training step; returns the loss. Images are NCHW.
+  virtual double Step(const Batch& batch) = 0;
 };
 
 struct TorchModule {
   Result<std::string> (*make_torchscript)(
       std::span<const TorchScriptTensor> tensors, const std::string& source);
-  std::unique_ptr<PlainCnn> (*make_plain_cnn)(const CnnSpec& spec,
-                                              const ImageShape& image,
-                                              uint32_t classes, double lr);
+  std::unique_ptr<PlainNetwork> (*make_plain_cnn)(const CnnSpec& spec,
+                                                  const ImageShape& image,
+                                                  uint32_t classes, double lr);
+  std::unique_ptr<PlainNetwork> (*make_plain_lstm)(uint32_t vocabulary,
+                                                   uint32_t classes, double lr);
 };
 
 // Thread-safe. The error says which library is missing.

@@ -11,7 +11,7 @@
 namespace fedmrn {
 namespace {
 
-class Plain final : public PlainCnn {
+class Plain final : public PlainNetwork {
  public:
   Plain(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
         double lr)
@@ -41,14 +41,12 @@ class Plain final : public PlainCnn {
     optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(), lr);
   }
 
-  double Step(std::span<const float> x,
-              std::span<const uint16_t> labels) override {
-    const auto images = static_cast<int64_t>(labels.size());
+  double Step(const Batch& batch) override {
     const torch::Tensor input = torch::from_blob(
-        const_cast<float*>(x.data()),
-        {images, image_.channels, image_.height, image_.width});
-    torch::Tensor targets = torch::empty({images}, torch::kLong);
-    std::copy(labels.begin(), labels.end(), targets.data_ptr<int64_t>());
+        const_cast<float*>(batch.x.data()),
+        {batch.examples, image_.channels, image_.height, image_.width});
+    const torch::Tensor targets = torch::tensor(
+        std::vector<int64_t>(batch.labels.begin(), batch.labels.end()));
     optimizer_->zero_grad();
     const torch::Tensor loss =
         torch::cross_entropy_loss(net_->forward(input), targets);
@@ -65,9 +63,9 @@ class Plain final : public PlainCnn {
 
 }  // namespace
 
-std::unique_ptr<PlainCnn> MakePlainCnn(const CnnSpec& spec,
-                                       const ImageShape& image,
-                                       uint32_t classes, double lr) {
+std::unique_ptr<PlainNetwork> MakePlainCnn(const CnnSpec& spec,
+                                           const ImageShape& image,
+                                           uint32_t classes, double lr) {
   return std::make_unique<Plain>(spec, image, classes, lr);
 }
 

@@ -6,8 +6,8 @@
 
 namespace fedmrn {
 
-std::unique_ptr<PlainCnn> MakePlainCnn(const CnnSpec& spec,
-                                       const ImageShape& image,
-                                       uint32_t classes, double lr);
+std::unique_ptr<PlainNetwork> MakePlainCnn(const CnnSpec& spec,
+                                           const ImageShape& image,
+                                           uint32_t classes, double lr);
 
 }  // namespace fedmrn

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "fedmrn/train/torch_module.h"
+
+namespace fedmrn {
+
+std::unique_ptr<PlainNetwork> MakePlainLstm(uint32_t vocabulary,
+                                            uint32_t classes, double lr);
+
+}  // namespace fedmrn
