@@ -45,7 +45,9 @@ uint64_t FileBytes(const std::string& path) {
 // --- list
 
 std::string WhereItIs(const DataSet& set) {
-  if (set.forms.empty()) return "generated, in any number";
+  if (set.forms.empty()) {
+    return set.by_hand == nullptr ? "generated, in any number" : set.by_hand;
+  }
   const std::optional<FoundData> found = FindData(set, "");
   if (!found) return fmt::format("not here: fedmrn data get {}", set.name);
   if (found->missing.empty()) return found->dir;
@@ -57,11 +59,16 @@ int List() {
   constexpr const char* kRow = "{:<10} {:>7} {:>9} {:>8} {:>8}  {}\n";
   fmt::print(fmt::runtime(kRow), "name", "classes", "image", "train", "test",
              "where");
+  const auto known = [](uint64_t count) {
+    return count == 0 ? "-" : Grouped(count);
+  };
   for (const DataSet& set : DataSets()) {
-    fmt::print(fmt::runtime(kRow), set.name, set.classes,
-               fmt::format("{}x{}x{}", set.height, set.width, set.channels),
-               Grouped(set.train_examples), Grouped(set.test_examples),
-               WhereItIs(set));
+    fmt::print(
+        fmt::runtime(kRow), set.name, known(set.classes),
+        set.height == 0
+            ? "-"
+            : fmt::format("{}x{}x{}", set.height, set.width, set.channels),
+        known(set.train_examples), known(set.test_examples), WhereItIs(set));
   }
   return kExitOk;
 }
@@ -177,7 +184,7 @@ std::string ByOtherMeans(const DataSet& set, const std::string& dir) {
 
 int Get(const Options& options) {
   const DataSet& set = *FindDataSet(options.name);
-  if (set.forms.empty()) {
+  if (set.forms.empty() && set.by_hand == nullptr) {
     fmt::print("{} is generated when it is used: nothing to get\n", set.name);
     return kExitOk;
   }
@@ -191,6 +198,14 @@ int Get(const Options& options) {
   }
   const std::string dir =
       options.dir.empty() ? DataFolders(set).front() : options.dir;
+  if (set.by_hand != nullptr) {
+    const std::string how = fmt::format("{} is {}", set.name, set.by_hand);
+    return Fail("get", set.forms.empty()
+                           ? how
+                           : fmt::format("{}\nUnpack it in {}\nand see whether "
+                                         "it is sound: fedmrn data check {}",
+                                         how, dir, set.name));
+  }
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) {
@@ -213,15 +228,17 @@ int Get(const Options& options) {
 
 // --- check
 
-void PrintCounts(const char* kind, const Examples& part, uint64_t complete,
-                 uint32_t classes) {
-  fmt::print("  {:<6}{:>8} examples{}\n", kind, Grouped(part.size()),
-             part.size() == complete
+void PrintSize(const char* kind, uint64_t examples, uint64_t complete) {
+  fmt::print("  {:<6}{:>8} examples{}\n", kind, Grouped(examples),
+             examples == complete || complete == 0
                  ? ""
                  : fmt::format(": a part of the {} that were published",
                                Grouped(complete)));
+}
+
+void PrintClasses(std::span<const uint16_t> labels, uint32_t classes) {
   std::vector<uint64_t> counts(classes);
-  for (uint16_t label : part.labels) ++counts[label];
+  for (uint16_t label : labels) ++counts[label];
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
   if (*least == *most) {
     fmt::print("        {} in each of {} classes\n", Grouped(*least), classes);
@@ -273,8 +290,24 @@ std::string DigestState(const DataFile& file, const std::string& path) {
   return "sha256 differs from the published file's: a subset?";
 }
 
+// Of what does not come as images of one size; for the user's own data --dir
+// stands for data.path.
+int CheckOther(const DataSet& set, const Options& options) {
+  DataSettings settings{.name = set.name, .dir = options.dir};
+  settings.path = options.dir;
+  const Result<Data> data = LoadData(settings);
+  if (!data) return Fail("check", data.error().ToString());
+  fmt::print("{}: {}\n", set.name, set.summary);
+  PrintSize("train", data->train_examples, set.train_examples);
+  PrintClasses(data->labels, data->classes);
+  PrintSize("test", data->test_examples, set.test_examples);
+  for (const std::string& note : data->notes) fmt::print("  {}\n", note);
+  return kExitOk;
+}
+
 int Check(const Options& options) {
   const DataSet& set = *FindDataSet(options.name);
+  if (set.by_hand != nullptr) return CheckOther(set, options);
   const auto start = std::chrono::steady_clock::now();
   const Result<ImageData> data =
       LoadImages({.name = set.name, .dir = options.dir});
@@ -287,8 +320,10 @@ int Check(const Options& options) {
   fmt::print("  {} x {} x {} pixels; {} in {:.2f} s{}\n", set.height, set.width,
              set.channels, found ? "loaded" : "generated", seconds,
              found ? " from " + found->dir : "");
-  PrintCounts("train", data->train, set.train_examples, set.classes);
-  PrintCounts("test", data->test, set.test_examples, set.classes);
+  PrintSize("train", data->train.size(), set.train_examples);
+  PrintClasses(data->train.labels, set.classes);
+  PrintSize("test", data->test.size(), set.test_examples);
+  PrintClasses(data->test.labels, set.classes);
   PrintPixels("train", data->train, set.channels);
   PrintPixels("test", data->test, set.channels);
   for (size_t i = 0; found && i < found->paths.size(); ++i) {

@@ -201,6 +201,18 @@ constexpr DataSet kSets[] = {
      .train = Grey(.492f, .308f),
      .test = Grey(.492f, .308f),
      .forms = {}},
+    {.name = "folder",
+     .summary = "your own images: a folder of JPEG or PNG files per class",
+     .model = "cnn4",
+     .load = LoadFolder,
+     .forms = {},
+     .by_hand = "your own: --data.path FOLDER, with a folder per class"},
+    {.name = "npz",
+     .summary = "your own arrays x and y, saved by NumPy",
+     .model = "cnn4",
+     .load = LoadNpz,
+     .forms = {},
+     .by_hand = "your own: --data.path FILE.npz, with arrays x and y"},
 };
 
 bool Exists(const std::string& path) {
@@ -248,14 +260,11 @@ Error UnknownSet(const std::string& name) {
 
 Status KeepFirst(uint64_t wanted, const char* kind, const ImageData& data,
                  Examples& part) {
-  if (wanted > part.size()) {
-    return Error{ErrorCode::kBadValue,
-                 data.name + " has " + std::to_string(part.size()) + " " +
-                     kind + " examples here, not " + std::to_string(wanted)};
-  }
-  if (wanted > 0) {
-    part.labels.resize(wanted);
-    part.pixels.resize(wanted * PixelsPerExample(data));
+  const Result<uint64_t> count = HowMany(wanted, part.size(), kind, data.name);
+  if (!count) return count.error();
+  if (*count < part.size()) {
+    part.labels.resize(*count);
+    part.pixels.resize(*count * PixelsPerExample(data));
     part.pixels.shrink_to_fit();
   }
   return Ok();

@@ -89,11 +89,14 @@ struct DataSet {
   const char* summary;
   const char* model;  // its usual network
   Result<Data> (*load)(const DataSet& set, const DataSettings& settings);
-  uint32_t height, width, channels, classes;  // of images
-  bool augment;
-  uint64_t train_examples, test_examples;  // of the complete set
-  Normalisation train, test;
+  uint32_t height = 0, width = 0, channels = 0, classes = 0;  // of images
+  bool augment = false;
+  uint64_t train_examples = 0, test_examples = 0;  // of the complete set
+  Normalisation train = {}, test = {};
   std::span<const DataForm> forms;  // the published one first; none: generated
+                                    // or the user's own
+  // What the program does not get, but its user: how.
+  const char* by_hand = nullptr;
   // Other sources:
   const char* debian_package = nullptr;
   const char* system_dir = nullptr;   // where that puts it
