@@ -46,7 +46,9 @@ uint64_t FileBytes(const std::string& path) {
 // --- list
 
 std::string WhereItIs(const DataSet& set) {
-  if (set.forms.empty()) return "generated, in any number";
+  if (set.forms.empty()) {
+    return set.by_hand == nullptr ? "generated, in any number" : set.by_hand;
+  }
   const std::optional<FoundData> found = FindData(set, "");
   if (!found) return fmt::format("not here: fedmrn data get {}", set.name);
   if (found->missing.empty()) return found->dir;
@@ -58,13 +60,16 @@ int List() {
   constexpr const char* kRow = "{:<11} {:>7} {:>13} {:>9} {:>8}  {}\n";
   fmt::print(fmt::runtime(kRow), "name", "classes", "example", "train", "test",
              "where");
+  const auto known = [](uint64_t count) {
+    return count == 0 ? "-" : Grouped(count);
+  };
   for (const DataSet& set : DataSets()) {
-    fmt::print(fmt::runtime(kRow), set.name, set.classes,
-               set.input != nullptr ? set.input
-                                    : fmt::format("{}x{}x{}", set.height,
-                                                  set.width, set.channels),
-               Grouped(set.train_examples), Grouped(set.test_examples),
-               WhereItIs(set));
+    fmt::print(
+        fmt::runtime(kRow), set.name, known(set.classes),
+        set.input != nullptr
+            ? set.input
+            : fmt::format("{}x{}x{}", set.height, set.width, set.channels),
+        known(set.train_examples), known(set.test_examples), WhereItIs(set));
   }
   return kExitOk;
 }
@@ -186,7 +191,7 @@ std::string ByOtherMeans(const DataSet& set, const std::string& dir) {
 
 int Get(const Options& options) {
   const DataSet& set = *FindDataSet(options.name);
-  if (set.forms.empty()) {
+  if (set.forms.empty() && set.by_hand == nullptr) {
     fmt::print("{} is generated when it is used: nothing to get\n", set.name);
     return kExitOk;
   }
@@ -200,6 +205,14 @@ int Get(const Options& options) {
   }
   const std::string dir =
       options.dir.empty() ? DataFolders(set).front() : options.dir;
+  if (set.by_hand != nullptr) {
+    const std::string how = fmt::format("{} is {}", set.name, set.by_hand);
+    return Fail("get", set.forms.empty()
+                           ? how
+                           : fmt::format("{}\nUnpack it in {}\nand see whether "
+                                         "it is sound: fedmrn data check {}",
+                                         how, dir, set.name));
+  }
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) {
@@ -224,7 +237,7 @@ int Get(const Options& options) {
 
 void PrintCount(const char* kind, uint64_t examples, uint64_t complete) {
   fmt::print("  {:<6}{:>8} examples{}\n", kind, Grouped(examples),
-             examples == complete
+             examples == complete || complete == 0
                  ? ""
                  : fmt::format(": a part of the {} that were published",
                                Grouped(complete)));
@@ -317,8 +330,11 @@ int Check(const DataSet& set, const Options& options,
           Result<Data> (*load)(const DataSettings&),
           void (*print)(const DataSet&, const Data&)) {
   const auto start = std::chrono::steady_clock::now();
-  const Result<Data> data =
-      load({.name = set.name, .dir = options.dir, .fraction = 1});
+  // Of the user's own data --dir is the path.
+  const Result<Data> data = load({.name = set.name,
+                                  .dir = options.dir,
+                                  .path = options.dir,
+                                  .fraction = 1});
   if (!data) return Fail("check", data.error().ToString());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
@@ -330,7 +346,7 @@ int Check(const DataSet& set, const Options& options,
                  ? set.input
                  : fmt::format("{} x {} x {} pixels", set.height, set.width,
                                set.channels),
-             found ? "loaded" : "generated", seconds,
+             found || set.by_hand != nullptr ? "loaded" : "generated", seconds,
              found ? " from " + found->dir : "");
   print(set, *data);
   if (found) PrintFiles(*found);

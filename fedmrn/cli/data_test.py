@@ -20,6 +20,8 @@ import tempfile
 import threading
 import unittest
 
+import numpy
+
 PROGRAM = os.environ["FEDMRN_PROGRAM"]
 DEBIAN = pathlib.Path("/usr/share/datasets/fashion-mnist")
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused
@@ -144,7 +146,8 @@ class DataTest(unittest.TestCase):
         rows = {line.split()[0]: line.split(maxsplit=5)
                 for line in self.succeed("list").splitlines()}
         self.assertEqual(list(rows), ["name", "fmnist", "svhn", "cifar10",
-                                      "cifar100", "shakespeare", "synthetic"])
+                                      "cifar100", "shakespeare", "synthetic",
+                                      "folder", "npz"])
         self.assertEqual(rows["fmnist"][1:], [
             "10", "28x28x1", "60,000", "10,000", str(self.data / "fmnist")])
         self.assertEqual(rows["svhn"][5],
@@ -238,6 +241,14 @@ class DataTest(unittest.TestCase):
         out = self.succeed("check", "synthetic")
         self.assertIn("600 in each of 10 classes", out)
         self.assertIn("nothing to get", self.succeed("get", "synthetic"))
+
+    def test_own_data(self):
+        x = numpy.arange(20, dtype="f4")
+        numpy.savez(self.folder / "mine.npz", x=x, y=numpy.arange(20) % 2)
+        out = self.succeed("check", "npz", "--dir", self.folder / "mine.npz")
+        self.assertRegex(out, r"train +18 examples\n +class  0 on: 10 8\n")
+        self.assertIn("--data.path FILE.npz", self.refuse("get", "npz"))
+        self.assertIn("data.path: must name", self.refuse("check", "folder"))
 
     @unittest.skipUnless(DEBIAN.exists(), "no dataset-fashion-mnist")
     def test_debian(self):

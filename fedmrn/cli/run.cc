@@ -105,6 +105,11 @@ void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->trigger_on_parse();
+  verb.add_flag_callback(
+          "--skip-bad",
+          [&settings] { settings.push_back("data.skip_bad=true"); },
+          "Leave out images that cannot be read")
+      ->trigger_on_parse();
   for (const ConfigKey& key : ConfigKeys()) {
     std::string help(key.help);
     if (!key.choices.empty()) help += fmt::format(" ({})", key.choices);

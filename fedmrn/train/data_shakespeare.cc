@@ -232,10 +232,13 @@ Result<Data> LoadShakespeare(const DataSet& set, const DataSettings& settings) {
   const auto shared = std::make_shared<Loaded>(std::move(*loaded));
   RoleWindows& train = shared->train;
   RoleWindows& test = shared->test;
-  const auto keep = [&](uint64_t wanted, const char* kind, RoleWindows& part) {
-    Status enough = CheckCount(set, kind, part.windows.size(), wanted);
-    if (enough && wanted > 0) part.windows.KeepFirst(wanted);
-    return enough;
+  const auto keep = [&](uint64_t wanted, const char* kind,
+                        RoleWindows& part) -> Status {
+    const Result<uint64_t> count =
+        HowMany(wanted, part.windows.size(), kind, set.name);
+    if (!count) return count.error();
+    part.windows.KeepFirst(*count);
+    return Ok();
   };
   if (Status kept = keep(settings.train_examples, "training", train); !kept) {
     return kept.error();

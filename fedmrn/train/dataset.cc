@@ -241,6 +241,18 @@ constexpr DataSet kSets[] = {
      .train = Grey(.492f, .308f),
      .test = Grey(.492f, .308f),
      .forms = {}},
+    {.name = "folder",
+     .summary = "your own images: a folder of JPEG or PNG files per class",
+     .model = "cnn4",
+     .load = LoadFolder,
+     .by_hand = "your own: --data.path FOLDER, with a folder per class",
+     .input = "images"},
+    {.name = "npz",
+     .summary = "your own arrays x and y, saved by NumPy",
+     .model = "cnn4",
+     .load = LoadNpz,
+     .by_hand = "your own: --data.path FILE.npz, with arrays x and y",
+     .input = "arrays"},
 };
 
 FoundData LookAt(const DataForm& form, const std::string& dir) {
@@ -281,15 +293,16 @@ Error UnknownSet(const std::string& name) {
           "no data set is called \"" + name + "\"; there are " + names};
 }
 
-Status KeepFirst(const DataSet& set, uint64_t wanted, const char* kind,
-                 const ImageData& data, Examples& part) {
-  Status enough = CheckCount(set, kind, part.size(), wanted);
-  if (enough && wanted > 0) {
-    part.labels.resize(wanted);
-    part.pixels.resize(wanted * PixelsPerExample(data));
+Status KeepFirst(uint64_t wanted, const char* kind, const ImageData& data,
+                 Examples& part) {
+  const Result<uint64_t> count = HowMany(wanted, part.size(), kind, data.name);
+  if (!count) return count.error();
+  if (*count < part.size()) {
+    part.labels.resize(*count);
+    part.pixels.resize(*count * PixelsPerExample(data));
     part.pixels.shrink_to_fit();
   }
-  return enough;
+  return Ok();
 }
 
 Status LoadFiles(const DataSet& set, const DataSettings& settings,
@@ -302,8 +315,8 @@ Status LoadFiles(const DataSet& set, const DataSettings& settings,
     return error;
   }
   Status kept =
-      KeepFirst(set, settings.train_examples, "training", data, data.train);
-  return kept ? KeepFirst(set, settings.test_examples, "test", data, data.test)
+      KeepFirst(settings.train_examples, "training", data, data.train);
+  return kept ? KeepFirst(settings.test_examples, "test", data, data.test)
               : kept;
 }
 
@@ -398,15 +411,6 @@ Result<FoundData> RequireData(const DataSet& set,
   if (found->missing.empty()) return std::move(*found);
   return Error{ErrorCode::kUnavailable,
                found->missing + ": is not there" + Remedy(settings)};
-}
-
-Status CheckCount(const DataSet& set, const char* kind, uint64_t examples,
-                  uint64_t wanted) {
-  if (wanted <= examples) return Ok();
-  return Error{ErrorCode::kBadValue, std::string(set.name) + " has " +
-                                         std::to_string(examples) + " " + kind +
-                                         " examples here, not " +
-                                         std::to_string(wanted)};
 }
 
 Result<ImageData> LoadImages(const DataSettings& settings) {

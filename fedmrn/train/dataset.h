@@ -94,14 +94,15 @@ struct DataSet {
   bool augment = false;
   uint64_t train_examples = 0, test_examples = 0;  // of the complete set
   Normalisation train = {}, test = {};
-  std::span<const DataForm> forms = {};  // the published one first, or none
+  std::span<const DataForm> forms = {};  // the published one first; none:
+                                         // generated, or the user's own
   // Other sources:
   const char* debian_package = nullptr;
   const char* system_dir = nullptr;   // where that puts it
   const char* npm_package = nullptr;  // whose tarball is `npm_form`
   const char* npm_version = nullptr;
   const DataForm* npm_form = nullptr;
-  const char* by_hand = nullptr;  // where to get it, if files have no url
+  const char* by_hand = nullptr;  // how its user gets it, if no url can
   const char* input = nullptr;    // what an example is, if it is no image
   const char* partition = "iid";  // its usual one
 };
