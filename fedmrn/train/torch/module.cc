@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "fedmrn/train/torch/plain_cnn.h"
+#include "fedmrn/train/torch/script_network.h"
 
 namespace fedmrn {
 namespace {
@@ -74,7 +75,7 @@ Result<std::string> Make(std::span<const TorchScriptTensor> tensors,
 
 extern "C" __attribute__((visibility("default"))) const fedmrn::TorchModule*
 fedmrn_torch_module() {
-  static constexpr fedmrn::TorchModule kModule{fedmrn::Make,
-                                               fedmrn::MakePlainCnn};
+  static constexpr fedmrn::TorchModule kModule{
+      fedmrn::Make, fedmrn::MakePlainCnn, fedmrn::MakeScriptModel};
   return &kModule;
 }
