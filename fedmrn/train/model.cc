@@ -9,6 +9,8 @@ constexpr ModelRow kModels[] = {
     {"charlstm",
      "LSTM of 256 units over characters, the paper's for Shakespeare",
      MakeCharLstm},
+    {"torchscript", "your own, a file made by torch.jit.script",
+     MakeTorchScriptModel},
 };
 
 }  // namespace

@@ -2,13 +2,14 @@
 // and 160 MB to load, which is no way to start `fedmrn --help`.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "fedmrn/core/result.h"
 #include "fedmrn/train/cnn.h"
-#include "fedmrn/train/data.h"
+#include "fedmrn/train/model.h"
 #include "fedmrn/train/torchscript.h"
 
 namespace fedmrn {
@@ -22,6 +23,20 @@ class PlainNetwork {
   virtual double Step(const Batch& batch) = 0;
 };
 
+enum class ScriptLoss { kCrossEntropy, kMse, kBackCe };
+
+// A TorchScript module that is to be trained.
+struct ScriptSpec {
+  std::string name;      // in messages: its file
+  std::string contents;  // of that
+  std::string masked;    // as in ModelSettings
+  ScriptLoss loss = ScriptLoss::kCrossEntropy;
+  double variance = 1;         // of the test targets, for R2
+  bool channels_last = false;  // how images lie in memory
+  // By which a tensor's gradient is multiplied; null: 1.
+  std::function<float(const std::string& tensor)> gradient_scale;
+};
+
 struct TorchModule {
   Result<std::string> (*make_torchscript)(
       std::span<const TorchScriptTensor> tensors, const std::string& source);
@@ -30,6 +45,11 @@ struct TorchModule {
                                                   uint32_t classes, double lr);
   std::unique_ptr<PlainNetwork> (*make_plain_lstm)(uint32_t vocabulary,
                                                    uint32_t classes, double lr);
+  // Its initial values are those in the file. The error names the file, what is
+  // wrong with it and what to do. A network throws std::runtime_error with such
+  // a sentence where the module fails or gives what `data` cannot be compared
+  // with.
+  Result<Model> (*make_script_model)(const ScriptSpec& spec, const Data& data);
 };
 
 // Thread-safe. The error says which library is missing.

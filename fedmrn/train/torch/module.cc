@@ -14,6 +14,7 @@
 
 #include "fedmrn/train/torch/plain_cnn.h"
 #include "fedmrn/train/torch/plain_lstm.h"
+#include "fedmrn/train/torch/script_network.h"
 
 namespace fedmrn {
 namespace {
@@ -76,6 +77,7 @@ Result<std::string> Make(std::span<const TorchScriptTensor> tensors,
 extern "C" __attribute__((visibility("default"))) const fedmrn::TorchModule*
 fedmrn_torch_module() {
   static constexpr fedmrn::TorchModule kModule{
-      fedmrn::Make, fedmrn::MakePlainCnn, fedmrn::MakePlainLstm};
+      fedmrn::Make, fedmrn::MakePlainCnn, fedmrn::MakePlainLstm,
+      fedmrn::MakeScriptModel};
   return &kModule;
 }
