@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Users' own models and data, made by Python's torch and NumPy.
+
+ctest sets FEDMRN_PROGRAM and FEDMRN_README.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy
+import torch
+
+PROGRAM = os.environ["FEDMRN_PROGRAM"]
+README = pathlib.Path(os.environ["FEDMRN_README"])
+
+
+class OwnTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_program(self, *arguments):
+        return subprocess.run(
+            [PROGRAM, "run", "--partition.clients=4",
+             "--rounds.clients_per_round=2", "--rounds.count=2",
+             "--train.epochs=1", "--train.batch=16", *arguments],
+            cwd=self.folder, capture_output=True, text=True, timeout=300,
+            check=False)
+
+    def succeed(self, *arguments):
+        done = self.run_program(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def refused(self, *arguments):
+        done = self.run_program(*arguments)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertNotIn("Exception raised", done.stderr)
+        return done.stderr.splitlines()[-1]
+
+    def summary(self, out):
+        return json.loads((self.folder / out / "run.json").read_text())
+
+    def save(self, model, name):
+        torch.jit.script(model).save(str(self.folder / name))
+
+    def clouds(self, name, **arrays):
+        """Points around four centres, each with its class."""
+        random = numpy.random.default_rng(1)
+        y = numpy.arange(200) % 4
+        x = numpy.eye(4)[y] + random.normal(0, .3, (200, 4))
+        numpy.savez(self.folder / name,
+                    **{"x": x.astype("f4"), "y": y, **arrays})
+
+    def test_the_readme_example(self):
+        code = re.search(r"```python\n(import torch\n.*?)```",
+                         README.read_text(), re.S).group(1)
+        self.assertLessEqual(len(code.splitlines()), 5)
+        subprocess.run([sys.executable, "-c", code], cwd=self.folder,
+                       check=True, timeout=120)
+        for method in ("fedavg", "fedmrn"):
+            self.succeed("--set", "model.torchscript=my_model.pt",
+                         "--data.name=synthetic", "--data.train_examples=200",
+                         "--data.test_examples=100", "--method.name", method,
+                         "--out", method)
+        uploads = [self.summary(method)["totals"]["payload_bytes"]
+                   for method in ("fedavg", "fedmrn")]
+        self.assertGreater(uploads[0], 30 * uploads[1])
+        before = torch.jit.load(str(self.folder / "my_model.pt")).state_dict()
+        model = torch.jit.load(str(self.folder / "fedmrn/model.pt"))
+        self.assertFalse(model.training)
+        self.assertEqual(list(model.state_dict()), list(before))
+        moved = model.state_dict()["0.weight"] - before["0.weight"]
+        self.assertGreater(moved.abs().max().item(), 0)
+        # Two rounds move a weight by two noises at most.
+        self.assertLessEqual(moved.abs().max().item(), .02001)
+        self.assertEqual(model(torch.zeros(2, 1, 28, 28)).shape, (2, 10))
+
+    def test_learns_from_npz_and_repeats_itself(self):
+        self.clouds("clouds.npz", client=numpy.arange(200) // 4 % 5 * 7)
+        self.save(torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(),
+                                      torch.nn.Dropout(.1),
+                                      torch.nn.Linear(32, 4)), "mlp.pt")
+        common = ["--model.torchscript=mlp.pt", "--data.name=npz",
+                  "--data.path=clouds.npz", "--partition.kind=natural",
+                  "--rounds.count=12", "--train.epochs=5",
+                  "--method.magnitude=0.05", "--train.lr=0.3"]
+        self.succeed(*common, "--out", "one", "--workers", "1")
+        self.succeed(*common, "--out", "two", "--workers", "2")
+        one, two = self.summary("one"), self.summary("two")
+        self.assertEqual(one["model_sha256"], two["model_sha256"])
+        self.assertGreater(one["last"]["accuracy"], .8)
+
+    def test_regression(self):
+        random = numpy.random.default_rng(1)
+        x = random.normal(0, 1, (300, 6)).astype("f4")
+        numpy.savez(self.folder / "line.npz", x=x,
+                    y=(x @ numpy.arange(6) / 6).astype("f4")[:, None])
+        self.save(torch.nn.Linear(6, 1), "linear.pt")
+        done = self.succeed("--model.torchscript=linear.pt",
+                            "--data.name=npz", "--data.path=line.npz",
+                            "--method.name=fedavg", "--rounds.count=8",
+                            "--train.epochs=5", "--train.lr=0.1",
+                            "--out", "line")
+        self.assertIn("R2", done.stdout)
+        run = self.summary("line")
+        self.assertEqual(run["metric"], "R2")
+        self.assertGreater(run["last"]["accuracy"], .95)
+
+    def test_bad_models(self):
+        self.clouds("clouds.npz")
+        data = ["--data.name=npz", "--data.path=clouds.npz"]
+        torch.save({"weight": torch.zeros(3)}, self.folder / "state.pt")
+        (self.folder / "text.pt").write_text("no model")
+        self.save(torch.nn.ReLU(), "relu.pt")
+        self.save(torch.nn.Linear(5, 4), "five.pt")
+        self.save(torch.nn.Linear(4, 3), "three.pt")
+        for name, said in (("state.pt", "torch.jit.script"),
+                           ("text.pt", "text.pt"),
+                           ("relu.pt", "trainable"),
+                           ("five.pt", "five.pt"),
+                           ("three.pt", "4"),
+                           ("none.pt", "No such file")):
+            line = self.refused(f"--model.torchscript={name}", *data)
+            self.assertIn(name, line)
+            self.assertIn(said, line)
+
+    def test_bad_data(self):
+        self.save(torch.nn.Linear(4, 4), "linear.pt")
+        model = ["--model.torchscript=linear.pt", "--data.name=npz"]
+        self.clouds("long.npz", y=numpy.arange(201) % 4)
+        self.clouds("clients.npz", client=numpy.arange(3))
+        (self.folder / "text.npz").write_text("no data")
+        for name, said in (("long.npz", "201"), ("clients.npz", "client"),
+                           ("text.npz", "text.npz"), ("none.npz", "none.npz")):
+            line = self.refused(*model, f"--data.path={name}")
+            self.assertIn(name, line)
+            self.assertIn(said, line)
+
+
+if __name__ == "__main__":
+    unittest.main()
