@@ -73,8 +73,10 @@ int RunVerb(const RunArguments& arguments) {
   }
   const bool natural = config->partition.kind == "natural";
   fmt::print(
-      stderr, "{} on {}: {}{} clients a round ({}), {} rounds; results in {}\n",
-      config->method.name, config->data.name, config->rounds.clients_per_round,
+      stderr,
+      "{} on {}, {}: {}{} clients a round ({}), {} rounds; results in {}\n",
+      config->method.name, config->data.name, config->model.name,
+      config->rounds.clients_per_round,
       natural ? "" : fmt::format(" of {}", config->partition.clients),
       config->partition.kind, config->rounds.count, options.out);
   const Result<RunResult> result = RunWatched(*config, options, "");

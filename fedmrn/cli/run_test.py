@@ -76,7 +76,7 @@ class RunTest(RunVerbTest):
         self.assertEqual(done.returncode, 0, done)
         lines = done.stderr.decode().splitlines()
         self.assertEqual(
-            lines[0], "fedmrn on synthetic: 4 of 20 clients a round (iid), "
+            lines[0], "fedmrn on synthetic, cnn4: 4 of 20 clients a round (iid), "
             f"3 rounds; results in {out}")
         self.assertEqual(len(lines), 4)
         for n, line in enumerate(lines[1:], 1):

@@ -302,7 +302,9 @@ std::string ModelSha256(const GlobalModel& model) {
 }
 
 std::string DefaultFolder(const Config& config) {
-  return "runs/" + config.data.name + "-" + config.partition.kind + "-" +
+  const bool usual = config.model.name == FindDataSet(config.data.name)->model;
+  return "runs/" + config.data.name + "-" +
+         (usual ? "" : config.model.name + "-") + config.partition.kind + "-" +
          config.method.name + "-seed" + std::to_string(config.seed);
 }
 

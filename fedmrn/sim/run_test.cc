@@ -499,6 +499,8 @@ TEST_F(Runs, AFolderThatCannotBe) {
 TEST(DefaultFolder, TellsTheRunsApart) {
   EXPECT_EQ(DefaultFolder(Tiny({"method.name=fedavg", "seed=3"})),
             "runs/synthetic-iid-fedavg-seed3");
+  EXPECT_EQ(DefaultFolder(Tiny({"method.name=fedavg", "model.name=cnn8"})),
+            "runs/synthetic-cnn8-iid-fedavg-seed1");
 }
 
 }  // namespace
