@@ -1,5 +1,6 @@
 #include "fedmrn/train/data_shakespeare.h"
 
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -126,11 +127,11 @@ Result<Loaded> SampleAndSplit(std::vector<Role> roles, double fraction,
                               loaded.train.NumberOf(roles[i].name));
   }
   if (loaded.train.windows.size() == 0) {
-    return Error{ErrorCode::kBadValue,
-                 "has too little text: no role among " +
-                     std::to_string(fraction) + " of its " +
-                     std::to_string(all_windows) +
-                     " windows is long enough to train and to test"};
+    return Error{
+        ErrorCode::kBadValue,
+        fmt::format("has too little text: {} windows, and with data.fraction = "
+                    "{} no role that is long enough to train and to test",
+                    all_windows, fraction)};
   }
   return loaded;
 }
@@ -147,22 +148,31 @@ Result<Loaded> LoadJson(const FoundData& found) {
   return loaded;
 }
 
-Result<Loaded> LoadFound(const FoundData& found, const DataSettings& settings) {
+Result<std::vector<Role>> ReadRoles(const DataSet& set,
+                                    const FoundData& found) {
   const std::string& path = found.paths[0];
-  if (path.ends_with(".json")) return LoadJson(found);
   const Result<std::string> text = ReadText(path);
   if (!text) return text.error();
-  const auto named = [&](const Error& error) {
-    return FileError(error.code, path, error.message);
-  };
-  Result<std::vector<Role>> roles = path.find(".tsv") == std::string::npos
-                                        ? ParsePlays(*text)
-                                        : ParseRoles(*text);
-  if (!roles) return named(roles.error());
+  const std::string_view name = found.form->files[0].name;
+  const bool plays = name.find(".txt") != name.npos;
+  Result<std::vector<Role>> roles =
+      plays ? ParsePlays(*text) : ParseRoles(*text);
+  if (roles) return roles;
+  return FileError(roles.error().code, path,
+                   roles.error().message +
+                       (plays ? std::string("; take ") + set.by_hand : ""));
+}
+
+Result<Loaded> LoadFound(const DataSet& set, const FoundData& found,
+                         const DataSettings& settings) {
+  const std::string& path = found.paths[0];
+  if (path.ends_with(".json")) return LoadJson(found);
+  Result<std::vector<Role>> roles = ReadRoles(set, found);
+  if (!roles) return roles.error();
   Result<Loaded> loaded =
       SampleAndSplit(std::move(*roles), settings.fraction, settings.seed);
-  if (!loaded) return named(loaded.error());
-  return loaded;
+  if (loaded) return loaded;
+  return FileError(loaded.error().code, path, loaded.error().message);
 }
 
 void Resize(size_t count, Batch& batch) {
@@ -227,7 +237,7 @@ std::span<const uint8_t, kWindow> Windows::operator[](size_t window) const {
 Result<Data> LoadShakespeare(const DataSet& set, const DataSettings& settings) {
   const Result<FoundData> found = RequireData(set, settings);
   if (!found) return found.error();
-  Result<Loaded> loaded = LoadFound(*found, settings);
+  Result<Loaded> loaded = LoadFound(set, *found, settings);
   if (!loaded) return loaded.error();
   const auto shared = std::make_shared<Loaded>(std::move(*loaded));
   RoleWindows& train = shared->train;
@@ -259,8 +269,7 @@ Result<Data> LoadShakespeare(const DataSet& set, const DataSettings& settings) {
                      train.windows.labels().end());
   data.clients = std::exchange(train.roles, {});
   data.clients.resize(data.train_examples);
-  // Numbered as they come, so the last window's role is the last.
-  const uint32_t roles = data.clients.back() + 1;
+  const uint32_t roles = *std::ranges::max_element(data.clients) + 1;
   data.notes.push_back(data.name + ": " + std::to_string(roles) +
                        (roles == 1 ? " role, " : " roles, ") +
                        std::to_string(data.train_examples) + " training and " +

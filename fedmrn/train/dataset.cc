@@ -113,8 +113,8 @@ constexpr DataForm kCifar100[] = {
     {kCifar100Files, LoadCifarFiles},
     {kCifar100Files, LoadCifarFiles, "cifar-100-binary"}};
 
-// What LEAF starts from: the text of its own address, and a later one of
-// Project Gutenberg, whose roles were seen to be LEAF's.
+// What LEAF starts from: the text at its own address, and a copy of Project
+// Gutenberg's whose roles were seen to be LEAF's.
 constexpr DataFile kShakespeareText[] = {{"100.txt", nullptr}};
 constexpr DataFile kShakespearePlain[] = {
     {"pg100.txt",

@@ -371,10 +371,11 @@ TEST_F(ShakespeareTest, TheLastRoleIsCutOff) {
   const auto one = LoadData(Settings(.85));
   ASSERT_TRUE(one);
   EXPECT_EQ(one->train_examples, 900u);
-  EXPECT_EQ(ErrorOf(Settings(.3)),
-            (dir_ / "leaf_roles.tsv.gz").string() +
-                ": has too little text: no role among 0.300000 of its 2000 "
-                "windows is long enough to train and to test");
+  EXPECT_EQ(
+      ErrorOf(Settings(.3)),
+      (dir_ / "leaf_roles.tsv.gz").string() +
+          ": has too little text: 2000 windows, and with data.fraction = 0.3 "
+          "no role that is long enough to train and to test");
 }
 
 TEST_F(ShakespeareTest, ASeedAlwaysDrawsTheSameRoles) {
@@ -507,7 +508,9 @@ TEST_F(ShakespeareTest, JsonAsLeafLeavesIt) {
     ASSERT_TRUE(data) << data.error().message;
     EXPECT_EQ(TrainOf(*data), train) << what;
     EXPECT_EQ(TestOf(*data), test) << what;
-    EXPECT_EQ(data->notes.size(), 1u);
+    EXPECT_EQ(data->notes,
+              std::vector<std::string>{
+                  "shakespeare: 2 roles, 600 training and 82 test windows"});
   };
   const std::string label = "all_data_niid_2_keep_0_";
   Write(label + "train_9.json",
@@ -532,13 +535,19 @@ TEST_F(ShakespeareTest, JsonAsLeafLeavesIt) {
   Write("test/both.json", LeafFile({{"A", a_test}, {"B", b_test}}).dump());
   check("two folders");
   // A user in two files is the same client; order within a user is free.
-  Json first = Samples(b, 0, 50), rest = Samples(b, 50, 200);
-  Write("train/2.json", LeafFile({{"B", first}}).dump());
+  const Json rest = Samples(b, 50, 200);
+  Write("train/2.json", LeafFile({{"B", Samples(b, 0, 50)}}).dump());
   Write("train/3.json",
         R"({"user_data": {"C": {"x": [], "y": []}, "B": {"y": )" +
             rest["y"].dump() + R"(, "raw": ["x", {"x": 1}], "x": )" +
             rest["x"].dump() + R"(}}, "users": ["B"]})");
   check("three files");
+  Write("train/4.json", LeafFile({{"A", Samples(a, 0, 1)}}).dump());
+  const auto again = LoadData(Settings());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->clients.back(), 0u);
+  EXPECT_TRUE(again->notes[0].starts_with("shakespeare: 2 roles, 601 "));
+  fs::remove(dir_ / "train/4.json");
   // Windows in any order, as of the role that LEAF cuts off.
   Json shuffled = Samples(b, 0, 200);
   train.resize(400);
@@ -627,6 +636,7 @@ TEST_F(ShakespeareTest, DamagedTexts) {
   WriteGz("pg100.txt.gz", "<html>not found</html>");
   EXPECT_TRUE(ErrorOf(Settings()).starts_with(path + ": has no plays as"))
       << ErrorOf(Settings());
+  EXPECT_TRUE(ErrorOf(Settings()).ends_with("/1994-01-100.zip"));
   WriteGz("pg100.txt.gz", std::string(34'000'000, ' '));
   EXPECT_EQ(ErrorOf(Settings()), path + ": is larger than any file of the set");
 }
