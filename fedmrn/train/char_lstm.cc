@@ -78,7 +78,7 @@ LstmStep CharLstm::Step(const LstmShape& shape, size_t t, bool keep) const {
   return {tokens_.data() + t * shape.rows,
           t > 0 ? h_.get() + place(t - 1) * values : nullptr,
           t > 0 ? c_.get() + place(t - 1) * values : nullptr,
-          gates_.get() + place(t) * values * kLstmGates,
+          keep ? gates_.get() + t * values * kLstmGates : nullptr,
           c_.get() + place(t) * values,
           h_.get() + place(t) * values};
 }
@@ -89,9 +89,10 @@ const float* CharLstm::Forward(const LstmShape& shape,
                                std::span<const float> dense, bool keep) {
   const size_t values = shape.rows * kUnits;
   const size_t steps = keep ? length_ : 2;
-  gates_.Need(steps * values * kLstmGates);
+  if (keep) gates_.Need(steps * values * kLstmGates);
   c_.Need(steps * values);
   h_.Need(steps * values);
+  float* const scratch = scratch_.Need(LstmScratchFloats(shape));
   forward_weights_.Need(kWidth * kUnits);
   backward_weights_.Need(kWidth * kUnits);
 
@@ -112,7 +113,7 @@ const float* CharLstm::Forward(const LstmShape& shape,
                 input_weights, table_.Need(vocabulary_ * kWidth));
   PackLstmWeights(kUnits, &masked[kWeights], Weights());
   for (size_t t = 0; t < length_; ++t) {
-    LstmForward(shape, Weights(), table_.get(), Step(shape, t, keep));
+    LstmForward(shape, Weights(), table_.get(), Step(shape, t, keep), scratch);
   }
   return Step(shape, length_ - 1, keep).h;
 }
@@ -150,8 +151,7 @@ double CharLstm::Gradient(std::span<const int32_t> tokens,
   const LstmGradients gradients{h_gradient_.Need(values),
                                 c_gradient_.Need(values),
                                 table_gradient_.Need(vocabulary_ * kWidth),
-                                weights_gradient_.Need(kWidth * kUnits),
-                                scratch_.Need(values * kLstmGates)};
+                                weights_gradient_.Need(kWidth * kUnits)};
   for (size_t unit = 0; unit < kUnits; ++unit) {
     for (size_t row = 0; row < shape.rows; ++row) {
       const size_t from = row * kUnits + unit;
@@ -163,7 +163,8 @@ double CharLstm::Gradient(std::span<const int32_t> tokens,
   std::fill_n(gradients.table, vocabulary_ * kWidth, 0.0f);
   std::fill_n(gradients.weights, kWidth * kUnits, 0.0f);
   for (size_t t = length_; t-- > 0;) {
-    LstmBackward(shape, Weights(), Step(shape, t, true), gradients);
+    LstmBackward(shape, Weights(), Step(shape, t, true), gradients,
+                 scratch_.get());
   }
 
   UnpackLstmGradient(kUnits, gradients.weights, &masked_gradient[kWeights]);

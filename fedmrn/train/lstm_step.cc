@@ -52,16 +52,18 @@ HWY_INLINE V Sigmoid(V x) {
   return hn::MulAdd(half, Tanh(hn::Mul(half, x)), half);
 }
 
-// The part of LstmForward after the products, for one panel of units.
+// The part of LstmForward after the products, z, for one panel of units.
 HWY_NOINLINE void ForwardCells(const LstmShape& shape, size_t panel,
                                const float* HWY_RESTRICT table,
-                               const LstmStep& step) {
+                               const LstmStep& step,
+                               const float* HWY_RESTRICT z) {
   const D d;
   const size_t width = kLstmGates * shape.units;
   const size_t gate = shape.rows * kPanel;
-  float* HWY_RESTRICT z = step.gates + panel * kLstmGates * gate;
+  float* const gates =
+      step.gates != nullptr ? step.gates + panel * kLstmGates * gate : nullptr;
   float* HWY_RESTRICT c = step.c + panel * gate;
-  const float* HWY_RESTRICT c_before =
+  const float* const c_before =
       step.c_before != nullptr ? step.c_before + panel * gate : nullptr;
   table += panel * kLstmGates * kPanel;
   for (size_t row = 0; row < shape.rows; ++row) {
@@ -80,10 +82,12 @@ HWY_NOINLINE void ForwardCells(const LstmShape& shape, size_t panel,
       if (c_before != nullptr) {
         now = hn::MulAdd(forget, hn::LoadU(d, c_before + at), now);
       }
-      hn::StoreU(in, d, z + at);
-      hn::StoreU(forget, d, z + gate + at);
-      hn::StoreU(cell, d, z + 2 * gate + at);
-      hn::StoreU(out, d, z + 3 * gate + at);
+      if (gates != nullptr) {
+        hn::StoreU(in, d, gates + at);
+        hn::StoreU(forget, d, gates + gate + at);
+        hn::StoreU(cell, d, gates + 2 * gate + at);
+        hn::StoreU(out, d, gates + 3 * gate + at);
+      }
       hn::StoreU(now, d, c + at);
       hn::StoreU(hn::Mul(out, Tanh(now)), d, h + n);
     }
@@ -92,47 +96,51 @@ HWY_NOINLINE void ForwardCells(const LstmShape& shape, size_t panel,
 
 HWY_NOINLINE void LstmForward(const LstmShape& shape,
                               const LstmWeights& weights, const float* table,
-                              const LstmStep& step) {
+                              const LstmStep& step, float* scratch) {
   const size_t gate = shape.rows * kPanel;
+  if (step.h_before == nullptr) std::fill_n(scratch, kLstmGates * gate, 0.0f);
   for (size_t panel = 0; panel < shape.units / kPanel; ++panel) {
-    for (size_t g = panel * kLstmGates; g < (panel + 1) * kLstmGates; ++g) {
-      if (step.h_before == nullptr) {
-        std::fill_n(step.gates + g * gate, gate, 0.0f);
-        continue;
+    if (step.h_before != nullptr) {
+      for (size_t g = 0; g < kLstmGates; ++g) {
+        MultiplyPanel<false>(
+            step.h_before, shape.units, 1, shape.rows,
+            weights.forward + (panel * kLstmGates + g) * shape.units * kPanel,
+            shape.units, scratch + g * gate);
       }
-      MultiplyPanel<false>(step.h_before, shape.units, 1, shape.rows,
-                           weights.forward + g * shape.units * kPanel,
-                           shape.units, step.gates + g * gate);
     }
-    // While the sums are in the cache.
-    ForwardCells(shape, panel, table, step);
+    ForwardCells(shape, panel, table, step, scratch);
   }
 }
 
-// The part of LstmBackward before the products, for one panel of units.
+// The part of LstmBackward before the products, for one panel of units. Gives
+// the gradient of z twice, as the two products take it: [gate][row][16] and
+// [row][panel][gate][16].
 HWY_NOINLINE void BackwardCells(const LstmShape& shape, size_t panel,
                                 const LstmStep& step,
-                                const LstmGradients& gradients) {
+                                const LstmGradients& gradients,
+                                float* HWY_RESTRICT z_gradient,
+                                float* HWY_RESTRICT z_gradient_rows) {
   const D d;
   const V one = hn::Set(d, 1.0f);
   const size_t width = kLstmGates * shape.units;
   const size_t gate = shape.rows * kPanel;
-  float* HWY_RESTRICT z = step.gates + panel * kLstmGates * gate;
-  const float* HWY_RESTRICT c = step.c + panel * gate;
-  const float* HWY_RESTRICT c_before =
+  const float* const gates = step.gates + panel * kLstmGates * gate;
+  const float* const c = step.c + panel * gate;
+  const float* const c_before =
       step.c_before != nullptr ? step.c_before + panel * gate : nullptr;
-  const float* HWY_RESTRICT dh = gradients.h + panel * gate;
+  const float* const dh = gradients.h + panel * gate;
   float* HWY_RESTRICT dc = gradients.c + panel * gate;
   const size_t first = panel * kLstmGates * kPanel;
   for (size_t row = 0; row < shape.rows; ++row) {
     float* HWY_RESTRICT dx =
         gradients.table + first + static_cast<size_t>(step.tokens[row]) * width;
-    float* HWY_RESTRICT copy = gradients.scratch + first + row * width;
+    float* HWY_RESTRICT to = z_gradient_rows + first + row * width;
     for (size_t n = 0; n < kPanel; n += hn::Lanes(d)) {
       const size_t at = row * kPanel + n;
-      const V in = hn::LoadU(d, z + at), forget = hn::LoadU(d, z + gate + at),
-              cell = hn::LoadU(d, z + 2 * gate + at),
-              out = hn::LoadU(d, z + 3 * gate + at);
+      const V in = hn::LoadU(d, gates + at),
+              forget = hn::LoadU(d, gates + gate + at),
+              cell = hn::LoadU(d, gates + 2 * gate + at),
+              out = hn::LoadU(d, gates + 3 * gate + at);
       const V squashed = Tanh(hn::LoadU(d, c + at));
       const V h_gradient = hn::LoadU(d, dh + at);
       const V before =
@@ -151,8 +159,8 @@ HWY_NOINLINE void BackwardCells(const LstmShape& shape, size_t panel,
           through_sigmoid(hn::Mul(h_gradient, squashed), out)};
       HWY_UNROLL(4) for (size_t g = 0; g < kLstmGates; ++g) {
         float* HWY_RESTRICT sum = dx + g * kPanel + n;
-        hn::StoreU(gradient[g], d, z + g * gate + at);
-        hn::StoreU(gradient[g], d, copy + g * kPanel + n);
+        hn::StoreU(gradient[g], d, z_gradient + g * gate + at);
+        hn::StoreU(gradient[g], d, to + g * kPanel + n);
         hn::StoreU(hn::Add(hn::LoadU(d, sum), gradient[g]), d, sum);
       }
     }
@@ -161,22 +169,24 @@ HWY_NOINLINE void BackwardCells(const LstmShape& shape, size_t panel,
 
 HWY_NOINLINE void LstmBackward(const LstmShape& shape,
                                const LstmWeights& weights, const LstmStep& step,
-                               const LstmGradients& gradients) {
+                               const LstmGradients& gradients, float* scratch) {
   const size_t panels = shape.units / kPanel;
   const size_t width = kLstmGates * shape.units;
   const size_t gate = shape.rows * kPanel;
+  float* const z_gradient_rows = scratch + kLstmGates * gate;
   for (size_t panel = 0; panel < panels; ++panel) {
-    BackwardCells(shape, panel, step, gradients);
+    BackwardCells(shape, panel, step, gradients, scratch, z_gradient_rows);
     if (step.h_before == nullptr) continue;
-    for (size_t g = panel * kLstmGates; g < (panel + 1) * kLstmGates; ++g) {
-      MultiplyPanel<true>(step.h_before, 1, shape.units, shape.units,
-                          step.gates + g * gate, shape.rows,
-                          gradients.weights + g * shape.units * kPanel);
+    for (size_t g = 0; g < kLstmGates; ++g) {
+      MultiplyPanel<true>(
+          step.h_before, 1, shape.units, shape.units, scratch + g * gate,
+          shape.rows,
+          gradients.weights + (panel * kLstmGates + g) * shape.units * kPanel);
     }
   }
   if (step.h_before == nullptr) return;
   for (size_t panel = 0; panel < panels; ++panel) {
-    MultiplyPanel<false>(gradients.scratch, width, 1, shape.rows,
+    MultiplyPanel<false>(z_gradient_rows, width, 1, shape.rows,
                          weights.backward + panel * width * kPanel, width,
                          gradients.h + panel * gate);
   }
@@ -215,16 +225,21 @@ void UnpackLstmGradient(size_t units, const float* packed, float* gradient) {
   }
 }
 
+size_t LstmScratchFloats(const LstmShape& shape) {
+  return kLstmGates * shape.rows * (kPanel + shape.units);
+}
+
 void LstmForward(const LstmShape& shape, const LstmWeights& weights,
-                 const float* table, const LstmStep& step) {
+                 const float* table, const LstmStep& step, float* scratch) {
   FEDMRN_CHECK(shape.units % kPanel == 0);
-  HWY_DYNAMIC_DISPATCH(LstmForward)(shape, weights, table, step);
+  HWY_DYNAMIC_DISPATCH(LstmForward)(shape, weights, table, step, scratch);
 }
 
 void LstmBackward(const LstmShape& shape, const LstmWeights& weights,
-                  const LstmStep& step, const LstmGradients& gradients) {
+                  const LstmStep& step, const LstmGradients& gradients,
+                  float* scratch) {
   FEDMRN_CHECK(shape.units % kPanel == 0);
-  HWY_DYNAMIC_DISPATCH(LstmBackward)(shape, weights, step, gradients);
+  HWY_DYNAMIC_DISPATCH(LstmBackward)(shape, weights, step, gradients, scratch);
 }
 
 namespace ref {
@@ -267,7 +282,7 @@ void ForEachUnit(const LstmShape& shape, Visit visit) {
 }  // namespace
 
 void LstmForward(const LstmShape& shape, const LstmWeights& weights,
-                 const float* table, const LstmStep& step) {
+                 const float* table, const LstmStep& step, float*) {
   ForEachUnit(shape, [&](size_t row, const Place& at) {
     const float* const x = table + static_cast<size_t>(step.tokens[row]) *
                                        kLstmGates * shape.units;
@@ -283,17 +298,20 @@ void LstmForward(const LstmShape& shape, const LstmWeights& weights,
     const float in = Sigmoid(z[0]), forget = Sigmoid(z[1]),
                 cell = std::tanh(z[2]), out = Sigmoid(z[3]);
     const float before = step.c_before != nullptr ? step.c_before[at.value] : 0;
-    step.gates[at.gate[0]] = in;
-    step.gates[at.gate[1]] = forget;
-    step.gates[at.gate[2]] = cell;
-    step.gates[at.gate[3]] = out;
+    if (step.gates != nullptr) {
+      step.gates[at.gate[0]] = in;
+      step.gates[at.gate[1]] = forget;
+      step.gates[at.gate[2]] = cell;
+      step.gates[at.gate[3]] = out;
+    }
     step.c[at.value] = forget * before + in * cell;
     step.h[at.h] = out * std::tanh(step.c[at.value]);
   });
 }
 
 void LstmBackward(const LstmShape& shape, const LstmWeights& weights,
-                  const LstmStep& step, const LstmGradients& gradients) {
+                  const LstmStep& step, const LstmGradients& gradients,
+                  float* scratch) {
   ForEachUnit(shape, [&](size_t row, const Place& at) {
     const float in = step.gates[at.gate[0]], forget = step.gates[at.gate[1]],
                 cell = step.gates[at.gate[2]], out = step.gates[at.gate[3]];
@@ -307,7 +325,7 @@ void LstmBackward(const LstmShape& shape, const LstmWeights& weights,
         dc * cell * in * (1 - in), dc * before * forget * (1 - forget),
         dc * in * (1 - cell * cell), dh * squashed * out * (1 - out)};
     for (size_t g = 0; g < kLstmGates; ++g) {
-      step.gates[at.gate[g]] = dz[g];
+      scratch[at.gate[g]] = dz[g];
       gradients.table[static_cast<size_t>(step.tokens[row]) * kLstmGates *
                           shape.units +
                       at.packed[g]] += dz[g];
@@ -317,7 +335,7 @@ void LstmBackward(const LstmShape& shape, const LstmWeights& weights,
   std::fill_n(gradients.h, shape.rows * shape.units, 0.0f);
   ForEachUnit(shape, [&](size_t row, const Place& at) {
     for (size_t g = 0; g < kLstmGates; ++g) {
-      const float dz = step.gates[at.gate[g]];
+      const float dz = scratch[at.gate[g]];
       for (size_t k = 0; k < shape.units; ++k) {
         const Place before(shape, row, k);
         const size_t weight = ForwardWeight(shape.units, at.packed[g], k);

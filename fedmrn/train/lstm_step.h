@@ -9,7 +9,7 @@
 // table, so it costs no product.
 //
 // Units come in panels of 16. Of a batch of `rows` texts there are
-//   gates [panel][gate][row][16], as z, as i f g o, and as the gradient of z;
+//   gates (i f g o) [panel][gate][row][16];
 //   c and the gradients of c and h, [panel][row][16];
 //   h [row][unit];
 //   the table and its gradient [token][panel][gate][16].
@@ -48,38 +48,42 @@ void PackLstmWeights(size_t units, const float* weights,
 // The way back, of a gradient that is laid out as LstmWeights::forward.
 void UnpackLstmGradient(size_t units, const float* packed, float* gradient);
 
-// What the forward pass leaves for the backward pass.
+// Floats of scratch memory for either function below.
+size_t LstmScratchFloats(const LstmShape& shape);
+
+// One step's values.
 struct LstmStep {
   const int32_t* tokens;  // one per row
   const float* h_before;  // null in the first step, where both are 0
   const float* c_before;
-  float* gates;
+  float* gates;  // null: nobody needs them, there is no backward pass
   float* c;
   float* h;
 };
 
-// Fills in the gates (i f g o), c and h.
+// Fills in gates, c and h.
 void LstmForward(const LstmShape& shape, const LstmWeights& weights,
-                 const float* table, const LstmStep& step);
+                 const float* table, const LstmStep& step, float* scratch);
 
 struct LstmGradients {
   float* h;        // of this step's, then of the step before's
   float* c;        // the same; 0 in the last step
   float* table;    // added to
   float* weights;  // added to; as LstmWeights::forward
-  float* scratch;  // [row][panel][gate][16]
 };
 
-// Turns the gates into their gradient. The first step leaves h alone.
+// The first step leaves h alone.
 void LstmBackward(const LstmShape& shape, const LstmWeights& weights,
-                  const LstmStep& step, const LstmGradients& gradients);
+                  const LstmStep& step, const LstmGradients& gradients,
+                  float* scratch);
 
 namespace ref {
 
 void LstmForward(const LstmShape& shape, const LstmWeights& weights,
-                 const float* table, const LstmStep& step);
+                 const float* table, const LstmStep& step, float* scratch);
 void LstmBackward(const LstmShape& shape, const LstmWeights& weights,
-                  const LstmStep& step, const LstmGradients& gradients);
+                  const LstmStep& step, const LstmGradients& gradients,
+                  float* scratch);
 
 }  // namespace ref
 }  // namespace fedmrn
