@@ -6,6 +6,7 @@ namespace {
 constexpr ModelRow kModels[] = {
     {"cnn4", "4 convolutions, the paper's for Fashion-MNIST and SVHN", MakeCnn},
     {"cnn8", "8 convolutions, the paper's for CIFAR", MakeCnn},
+    {"bisenetv2", "segments images, the paper's for PascalVOC", MakeBiSeNetV2},
     {"torchscript", "your own, a file made by torch.jit.script",
      MakeTorchScriptModel},
 };

@@ -42,7 +42,7 @@ struct ModelSettings {
   std::string torchscript = {};  // file of a module, for the model of that name
   std::string masked = {};  // patterns of tensor names, commas between; empty:
                             // all of more than one dimension
-  std::string loss = {};      // empty: what suits the data
+  std::string loss = {};    // empty: what suits the data
   std::string backbone = {};  // file of pre-trained tensors, or empty
   double head_lr = 10;  // bisenetv2: the heads learn faster by this factor
 };
@@ -80,6 +80,7 @@ std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
 
 // Rows of the table.
 Result<Model> MakeCnn(const ModelSettings& settings, const Data& data);
+Result<Model> MakeBiSeNetV2(const ModelSettings& settings, const Data& data);
 Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
                                    const Data& data);
 
