@@ -8,7 +8,9 @@ constexpr ModelRow kModels[] = {
     {"cnn8", "8 convolutions, the paper's for CIFAR", MakeCnn},
     {"charlstm",
      "LSTM of 256 units over characters, the paper's for Shakespeare",
-     MakeCharLstm},
+     MakeCharLstm, 3.0, 0.1},
+    {"bisenetv2", "segments images, the paper's for PascalVOC", MakeBiSeNetV2,
+     0.05, 0.03},
     {"torchscript", "your own, a file made by torch.jit.script",
      MakeTorchScriptModel},
 };

@@ -85,6 +85,7 @@ std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
 // Rows of the table.
 Result<Model> MakeCnn(const ModelSettings& settings, const Data& data);
 Result<Model> MakeCharLstm(const ModelSettings& settings, const Data& data);
+Result<Model> MakeBiSeNetV2(const ModelSettings& settings, const Data& data);
 Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
                                    const Data& data);
 

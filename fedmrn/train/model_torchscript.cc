@@ -7,12 +7,10 @@
 #include <system_error>
 
 #include "fedmrn/train/model.h"
-#include "fedmrn/train/torch_module.h"
+#include "fedmrn/train/script_model.h"
 
 namespace fedmrn {
-namespace {
-
-Result<std::string> ReadFile(const std::string& path) {
+Result<std::string> ReadModelFile(const std::string& path) {
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error) {
@@ -26,11 +24,10 @@ Result<std::string> ReadFile(const std::string& path) {
   return contents;
 }
 
-Result<ScriptLoss> LossFor(const std::string& name, const Data& data) {
+Result<ScriptLoss> FindScriptLoss(const std::string& name, ScriptLoss usual,
+                                  const Data& data) {
+  if (name.empty() || name == "auto") return usual;
   const bool numbers = data.target == Target::kNumbers;
-  if (name.empty() || name == "auto") {
-    return numbers ? ScriptLoss::kMse : ScriptLoss::kCrossEntropy;
-  }
   const auto unsuited = [&](const std::string& needs) {
     return Error{ErrorCode::kBadValue, "the loss " + name + " needs " + needs +
                                            ", which " + data.name +
@@ -54,6 +51,8 @@ Result<ScriptLoss> LossFor(const std::string& name, const Data& data) {
                                          "' is not known; there are "
                                          "cross-entropy, mse and backce"};
 }
+
+namespace {
 
 // Mean over all numbers of a target of their variances among the test examples
 // (Welford).
@@ -108,9 +107,13 @@ Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
   }
   const Result<const TorchModule*> torch = LoadTorchModule();
   if (!torch) return torch.error();
-  Result<std::string> contents = ReadFile(settings.torchscript);
+  Result<std::string> contents = ReadModelFile(settings.torchscript);
   if (!contents) return contents.error();
-  const Result<ScriptLoss> loss = LossFor(settings.loss, data);
+  const Result<ScriptLoss> loss = FindScriptLoss(
+      settings.loss,
+      data.target == Target::kNumbers ? ScriptLoss::kMse
+                                      : ScriptLoss::kCrossEntropy,
+      data);
   if (!loss) return loss.error();
 
   ScriptSpec spec;

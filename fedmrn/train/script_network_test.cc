@@ -769,7 +769,7 @@ TEST(TorchScriptModel, RefusesFilesThatAreNoModule) {
   for (const std::string& contents :
        {std::string(), std::string("hello"), std::string("\x80\x02}q.")}) {
     EXPECT_EQ(Refusal(WriteFile(contents), images),
-              "is no TorchScript file; make one in Python with "
+              "is no TorchScript file; save the model with "
               "torch.jit.script(model).save(\"model.pt\")");
   }
   c10::Dict<std::string, at::Tensor> state;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fedmrn/core/result.h"
 #include "fedmrn/train/cnn.h"
@@ -31,10 +32,15 @@ struct ScriptSpec {
   std::string contents;  // of that
   std::string masked;    // as in ModelSettings
   ScriptLoss loss = ScriptLoss::kCrossEntropy;
-  double variance = 1;         // of the test targets, for R2
-  bool channels_last = false;  // how images lie in memory
+  double variance = 1;  // of the test targets, for R2
   // By which a tensor's gradient is multiplied; null: 1.
   std::function<float(const std::string& tensor)> gradient_scale;
+};
+
+struct NamedTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
 };
 
 struct TorchModule {
@@ -50,6 +56,11 @@ struct TorchModule {
   // a sentence where the module fails or gives what `data` cannot be compared
   // with.
   Result<Model> (*make_script_model)(const ScriptSpec& spec, const Data& data);
+  // The float tensors in a file of torch.jit.save, or of torch.save with a
+  // dictionary of them, such as a state_dict; dictionaries may be nested.
+  // `file` is its name, for the error.
+  Result<std::vector<NamedTensor>> (*read_tensors)(const std::string& file,
+                                                   const std::string& contents);
 };
 
 // Thread-safe. The error says which library is missing.

@@ -26,6 +26,16 @@ Result<std::string> MakeTorchScript(std::span<const TorchScriptTensor> tensors,
   return (*torch)->make_torchscript(tensors, source);
 }
 
+std::string NormaliseSource(std::span<const float> mean,
+                            std::span<const float> std) {
+  return fmt::format(
+      "def normalise(self, pixels: Tensor) -> Tensor:\n"
+      "  mean = torch.tensor({}, device=pixels.device).view([1, -1, 1, 1])\n"
+      "  std = torch.tensor({}, device=pixels.device).view([1, -1, 1, 1])\n"
+      "  return (pixels / 255.0 - mean) / std\n",
+      FloatList(mean), FloatList(std));
+}
+
 std::string CnnSource(const std::vector<bool>& pool_after,
                       std::span<const float> mean, std::span<const float> std) {
   std::string source = "def forward(self, x: Tensor) -> Tensor:\n";
@@ -40,13 +50,8 @@ std::string CnnSource(const std::vector<bool>& pool_after,
         i);
     if (pool_after[i - 1]) source += "  x = torch.max_pool2d(x, [2, 2])\n";
   }
-  source += fmt::format(
-      "  return torch.matmul(torch.flatten(x, 1), self.fc.weight.t())\n"
-      "def normalise(self, pixels: Tensor) -> Tensor:\n"
-      "  mean = torch.tensor({}, device=pixels.device).view([1, -1, 1, 1])\n"
-      "  std = torch.tensor({}, device=pixels.device).view([1, -1, 1, 1])\n"
-      "  return (pixels / 255.0 - mean) / std\n",
-      FloatList(mean), FloatList(std));
+  source += "  return torch.matmul(torch.flatten(x, 1), self.fc.weight.t())\n" +
+            NormaliseSource(mean, std);
   return source;
 }
 

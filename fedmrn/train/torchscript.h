@@ -27,12 +27,18 @@ struct TorchScriptTensor {
 Result<std::string> MakeTorchScript(std::span<const TorchScriptTensor> tensors,
                                     const std::string& source);
 
+// A method for networks of images, whose channels were normalised by `mean` and
+// `std`:
+//   normalise(pixels)  what forward takes, from bytes 0 to 255, NCHW
+// so that m(m.normalise(pixels)) classifies.
+std::string NormaliseSource(std::span<const float> mean,
+                            std::span<const float> std);
+
 // The methods of a CNN of pool_after.size() blocks, each conv{i} (3x3, padding
 // 1, no bias), bn{i}, ReLU and, if pool_after[i - 1], max-pooling by 2, and
 // then `fc` (no bias):
-//   forward(x)         class scores of normalised float images, NCHW
-//   normalise(pixels)  what forward takes, from bytes 0 to 255, NCHW
-// so that m(m.normalise(pixels)) classifies. `mean` and `std` are per channel.
+//   forward(x)  class scores of normalised float images, NCHW
+// and normalise, as above.
 std::string CnnSource(const std::vector<bool>& pool_after,
                       std::span<const float> mean, std::span<const float> std);
 

@@ -23,7 +23,8 @@ using torch::jit::Module;
 
 Module NewModule(std::shared_ptr<torch::jit::CompilationUnit> unit,
                  const std::string& name) {
-  Module module("__torch__.fedmrn." + name, std::move(unit),
+  // The prefix makes a name of a number, as the children of lists have.
+  Module module("__torch__.fedmrn.Module_" + name, std::move(unit),
                 /*shouldMangle=*/true);
   module.register_attribute("training", c10::BoolType::get(), false);
   return module;
@@ -58,7 +59,7 @@ Result<std::string> Make(std::span<const TorchScriptTensor> tensors,
   };
   try {
     Module module =
-        NewModule(std::make_shared<torch::jit::CompilationUnit>(), "Model");
+        NewModule(std::make_shared<torch::jit::CompilationUnit>(), "main");
     for (const TorchScriptTensor& tensor : tensors) AddTensor(module, tensor);
     module.define(source);
     std::ostringstream file;
@@ -78,6 +79,6 @@ extern "C" __attribute__((visibility("default"))) const fedmrn::TorchModule*
 fedmrn_torch_module() {
   static constexpr fedmrn::TorchModule kModule{
       fedmrn::Make, fedmrn::MakePlainCnn, fedmrn::MakePlainLstm,
-      fedmrn::MakeScriptModel};
+      fedmrn::MakeScriptModel, fedmrn::ReadTensors};
   return &kModule;
 }

@@ -22,6 +22,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/graph_iterator.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -311,9 +312,7 @@ class ScriptNetwork final : public Network {
     at::Tensor x =
         at::from_blob(const_cast<float*>(batch.x.data()), batch.shape);
     if (data().input == Input::kNumbers) return x.clone();
-    x = x.permute({0, 3, 1, 2});
-    return x.clone(script_->spec.channels_last ? at::MemoryFormat::ChannelsLast
-                                               : at::MemoryFormat::Contiguous);
+    return x.permute({0, 3, 1, 2}).clone(at::MemoryFormat::Contiguous);
   }
 
   std::vector<int64_t> OutputShape(const Batch& batch) const {
@@ -430,22 +429,20 @@ class ScriptNetwork final : public Network {
 
 constexpr char kHowToSave[] = "torch.jit.script(model).save(\"model.pt\")";
 
-Module Load(const std::string& contents) {
-  if (!contents.starts_with("PK")) {
-    Refuse(std::string("is no TorchScript file; make one in Python with ") +
-           kHowToSave);
-  }
+// Both kinds of PyTorch's files are zip archives; that of a module has code.
+enum class FileKind { kModule, kPickle, kOther };
+
+FileKind KindOf(const std::string& contents) {
+  if (!contents.starts_with("PK")) return FileKind::kOther;
   std::istringstream stream(contents);
   caffe2::serialize::PyTorchStreamReader reader(&stream);
-  if (!reader.hasRecord("constants.pkl")) {
-    Refuse(std::string(reader.hasRecord("data.pkl")
-                           ? "holds tensors or a Python object (torch.save), "
-                             "not a module"
-                           : "is no TorchScript file") +
-           "; save the model with " + kHowToSave);
-  }
-  stream.clear();
-  stream.seekg(0);
+  return reader.hasRecord("constants.pkl") ? FileKind::kModule
+         : reader.hasRecord("data.pkl")    ? FileKind::kPickle
+                                           : FileKind::kOther;
+}
+
+Module Load(const std::string& contents) {
+  std::istringstream stream(contents);
   return torch::jit::load(stream, c10::kCPU);
 }
 
@@ -600,6 +597,29 @@ void BuildLayout(Script& script) {
   for (const size_t i : statistics) add(i, false, false);
 }
 
+void AddTensor(const std::string& name, const at::Tensor& tensor,
+               std::vector<NamedTensor>& tensors) {
+  if (!tensor.is_floating_point()) return;
+  const at::Tensor values = tensor.to(at::kFloat).contiguous();
+  const float* const from = values.data_ptr<float>();
+  tensors.push_back(
+      {name, values.sizes().vec(), {from, from + values.numel()}});
+}
+
+void AddTensors(const std::string& prefix, const c10::IValue& value,
+                std::vector<NamedTensor>& tensors) {
+  if (value.isTensor()) {
+    AddTensor(prefix, value.toTensor(), tensors);
+  } else if (value.isGenericDict()) {
+    for (const auto& item : value.toGenericDict()) {
+      if (!item.key().isString()) continue;
+      AddTensors(
+          (prefix.empty() ? "" : prefix + ".") + item.key().toStringRef(),
+          item.value(), tensors);
+    }
+  }
+}
+
 Result<std::string> Save(const Script& script, std::span<const float> masked,
                          std::span<const float> dense) {
   // LibTorch does not promise that two modules may be written at a time.
@@ -633,6 +653,14 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
   script->data.target_shape = data.target_shape;
   script->data.classes = data.classes;
   try {
+    const FileKind kind = KindOf(spec.contents);
+    if (kind != FileKind::kModule) {
+      Refuse(std::string(kind == FileKind::kPickle
+                             ? "holds tensors or a Python object (torch.save), "
+                               "not a module"
+                             : "is no TorchScript file") +
+             "; save the model with " + kHowToSave);
+    }
     script->module = Load(spec.contents);
     CheckForward(script->module);
     BuildLayout(*script);
@@ -666,6 +694,35 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
     return Save(*script, masked, dense);
   };
   return model;
+}
+
+Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
+                                             const std::string& contents) {
+  std::vector<NamedTensor> tensors;
+  try {
+    switch (KindOf(contents)) {
+      case FileKind::kModule: {
+        std::vector<Slot> slots;
+        FindSlots(Load(contents), "", slots);
+        for (const Slot& slot : slots) {
+          AddTensor(slot.name, slot.tensor().detach(), tensors);
+        }
+        break;
+      }
+      case FileKind::kPickle:
+        AddTensors("",
+                   torch::jit::pickle_load({contents.begin(), contents.end()}),
+                   tensors);
+        break;
+      case FileKind::kOther:
+        Refuse(
+            "is no file of PyTorch 1.6 or later; make one in Python with "
+            "torch.save(model.state_dict(), \"model.pt\")");
+    }
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kBadValue, file + ": " + Reason(error)};
+  }
+  return tensors;
 }
 
 }  // namespace fedmrn

@@ -5,5 +5,7 @@
 namespace fedmrn {
 
 Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data);
+Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
+                                             const std::string& contents);
 
 }  // namespace fedmrn
