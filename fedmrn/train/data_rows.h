@@ -23,9 +23,13 @@ Status LoadSvhn(std::span<const std::string> paths, ImageData& data);
 // Sets that become Data by themselves.
 Result<Data> LoadFolder(const DataSet& set, const DataSettings& settings);
 Result<Data> LoadNpz(const DataSet& set, const DataSettings& settings);
+Result<Data> LoadVoc(const DataSet& set, const DataSettings& settings);
 // Not from files; the counts are those that the user wants.
 void GenerateSynthetic(uint64_t train_examples, uint64_t test_examples,
                        ImageData& data);
+
+// The set's files, all of them; the error says how to get what is missing.
+Result<FoundData> FindWhole(const DataSet& set, const DataSettings& settings);
 
 // More than any set here has; a file that claims more is damaged.
 inline constexpr uint64_t kMaxExamples = 1'000'000;

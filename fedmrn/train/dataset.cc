@@ -14,6 +14,7 @@ namespace {
 #define FMNIST_URL "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 #define CIFAR_URL "https://www.cs.toronto.edu/~kriz/"
 #define SVHN_URL "http://ufldl.stanford.edu/housenumbers/"
+#define VOC_URL "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"
 
 constexpr DataFile kFmnistPlain[] = {
     {"train-images-idx3-ubyte",
@@ -109,6 +110,13 @@ constexpr DataForm kCifar100[] = {
     {kCifar100Files, LoadCifarFiles},
     {kCifar100Files, LoadCifarFiles, "cifar-100-binary"}};
 
+// What lies beside them in ImageSets is for other tasks.
+constexpr DataFile kVocFiles[] = {{"ImageSets/Segmentation/train.txt", nullptr},
+                                  {"ImageSets/Segmentation/val.txt", nullptr}};
+constexpr DataForm kVoc[] = {{kVocFiles, nullptr, "VOCdevkit/VOC2012"},
+                             {kVocFiles, nullptr, "VOC2012"},
+                             {kVocFiles, nullptr}};
+
 constexpr Normalisation Grey(float mean, float std) {
   return {{mean, mean, mean}, {std, std, std}};
 }
@@ -187,6 +195,16 @@ constexpr DataSet kSets[] = {
      .train = kCifar100Colours,
      .test = kCifar100Colours,
      .forms = kCifar100},
+    {.name = "voc",
+     .summary = "PascalVOC 2012: photographs, a class for each pixel",
+     .model = "bisenetv2",
+     .load = LoadVoc,
+     .classes = 20,
+     .train_examples = 1464,
+     .test_examples = 1449,
+     .forms = kVoc,
+     .by_hand = "an archive of 2 GB, to be fetched by other means:\n  " VOC_URL
+                "VOCtrainval_11-May-2012.tar"},
     {.name = "synthetic",
      .summary = "generated patterns, any number; needs no files",
      .model = "cnn4",
@@ -272,16 +290,11 @@ Status KeepFirst(uint64_t wanted, const char* kind, const ImageData& data,
 
 Status LoadFiles(const DataSet& set, const DataSettings& settings,
                  ImageData& data) {
-  const std::optional<FoundData> found = FindData(set, settings.dir);
-  if (!found) return NotFound(set, settings);
-  const std::string remedy = ". To get it: " + GetCommand(settings);
-  if (!found->missing.empty()) {
-    return Error{ErrorCode::kUnavailable,
-                 found->missing + ": is not there" + remedy};
-  }
+  const Result<FoundData> found = FindWhole(set, settings);
+  if (!found) return found.error();
   if (Status loaded = found->form->load(found->paths, data); !loaded) {
     Error error = loaded.error();
-    error.message += remedy + " --force";
+    error.message += ". To get it: " + GetCommand(settings) + " --force";
     return error;
   }
   Status kept =
@@ -347,6 +360,15 @@ std::optional<FoundData> FindData(const DataSet& set, const std::string& dir) {
     }
   }
   return partial;
+}
+
+Result<FoundData> FindWhole(const DataSet& set, const DataSettings& settings) {
+  std::optional<FoundData> found = FindData(set, settings.dir);
+  if (!found) return NotFound(set, settings);
+  if (found->missing.empty()) return std::move(*found);
+  return Error{
+      ErrorCode::kUnavailable,
+      found->missing + ": is not there. To get it: " + GetCommand(settings)};
 }
 
 Result<ImageData> LoadImages(const DataSettings& settings) {

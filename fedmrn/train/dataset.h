@@ -67,7 +67,7 @@ Data DataOf(ImageData images);
 // a copy packed again; it is no condition for loading.
 struct DataFile {
   const char* name;                       // below the set's folder
-  const char* sha256;                     // as published
+  const char* sha256;                     // as published; null: not fetched
   const char* url = nullptr;              // where it is published
   const char* unpacked_sha256 = nullptr;  // of what a .gz holds
 };

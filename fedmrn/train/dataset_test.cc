@@ -632,7 +632,7 @@ TEST(DataSet, UnknownNameListsTheKnown) {
   ASSERT_FALSE(data);
   EXPECT_EQ(data.error().message,
             "no data set is called \"mnist\"; there are fmnist, svhn, cifar10, "
-            "cifar100, synthetic, folder, npz");
+            "cifar100, voc, synthetic, folder, npz");
 }
 
 TEST(DataSet, SyntheticIsTheSameEveryTime) {
