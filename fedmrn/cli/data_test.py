@@ -146,7 +146,8 @@ class DataTest(unittest.TestCase):
         rows = {line.split()[0]: line.split(maxsplit=5)
                 for line in self.succeed("list").splitlines()}
         self.assertEqual(list(rows), ["name", "fmnist", "svhn", "cifar10",
-                                      "cifar100", "shakespeare", "synthetic",
+                                      "cifar100", "shakespeare", "voc",
+                                      "synthetic",
                                       "folder", "npz"])
         self.assertEqual(rows["fmnist"][1:], [
             "10", "28x28x1", "60,000", "10,000", str(self.data / "fmnist")])
@@ -249,6 +250,13 @@ class DataTest(unittest.TestCase):
         self.assertRegex(out, r"train +18 examples\n +class  0 on: 10 8\n")
         self.assertIn("--data.path FILE.npz", self.refuse("get", "npz"))
         self.assertIn("data.path: must name", self.refuse("check", "folder"))
+
+    def test_what_is_got_by_hand(self):
+        self.assertRegex(
+            self.refuse("get", "voc", "--dir", self.folder),
+            rf"2 GB.*:\n  http.*tar\nUnpack it in {self.folder}\nand see")
+        self.assertIn("voc: no ImageSets/Segmentation/train.txt in ",
+                      self.refuse("check", "voc"))
 
     @unittest.skipUnless(DEBIAN.exists(), "no dataset-fashion-mnist")
     def test_debian(self):

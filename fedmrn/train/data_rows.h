@@ -23,6 +23,7 @@ Status LoadSvhn(std::span<const std::string> paths, ImageData& data);
 // Sets that become Data by themselves.
 Result<Data> LoadFolder(const DataSet& set, const DataSettings& settings);
 Result<Data> LoadNpz(const DataSet& set, const DataSettings& settings);
+Result<Data> LoadVoc(const DataSet& set, const DataSettings& settings);
 // Not from files; the counts are those that the user wants.
 void GenerateSynthetic(uint64_t train_examples, uint64_t test_examples,
                        ImageData& data);

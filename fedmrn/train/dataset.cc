@@ -18,6 +18,7 @@ namespace {
 #define FMNIST_URL "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 #define CIFAR_URL "https://www.cs.toronto.edu/~kriz/"
 #define SVHN_URL "http://ufldl.stanford.edu/housenumbers/"
+#define VOC_URL "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"
 
 constexpr DataFile kFmnistPlain[] = {
     {"train-images-idx3-ubyte",
@@ -136,6 +137,12 @@ constexpr DataForm kShakespeare[] = {
     {kShakespeareGz, nullptr},      {kShakespeareRoles, nullptr},
     {kShakespeareRolesGz, nullptr}, {kShakespeareJson, nullptr},
     {kShakespeareFolders, nullptr}};
+// What lies beside them in ImageSets is for other tasks.
+constexpr DataFile kVocFiles[] = {{"ImageSets/Segmentation/train.txt", nullptr},
+                                  {"ImageSets/Segmentation/val.txt", nullptr}};
+constexpr DataForm kVoc[] = {{kVocFiles, nullptr, "VOCdevkit/VOC2012"},
+                             {kVocFiles, nullptr, "VOC2012"},
+                             {kVocFiles, nullptr}};
 
 constexpr Normalisation Grey(float mean, float std) {
   return {{mean, mean, mean}, {std, std, std}};
@@ -227,6 +234,18 @@ constexpr DataSet kSets[] = {
                 "https://www.gutenberg.org/files/100/old/1994-01-100.zip",
      .input = "80 characters",
      .partition = "natural"},
+    {.name = "voc",
+     .summary = "PascalVOC 2012: photographs, a class for each pixel",
+     .model = "bisenetv2",
+     .load = LoadVoc,
+     .classes = 20,
+     .train_examples = 1464,
+     .test_examples = 1449,
+     .forms = kVoc,
+     .by_hand = "an archive of 2 GB, to be fetched by other means:\n  " VOC_URL
+                "VOCtrainval_11-May-2012.tar",
+     .input = "photographs",
+     .partition = "labels"},
     {.name = "synthetic",
      .summary = "generated patterns, any number; needs no files",
      .model = "cnn4",

@@ -632,7 +632,7 @@ TEST(DataSet, UnknownNameListsTheKnown) {
   ASSERT_FALSE(data);
   EXPECT_EQ(data.error().message,
             "no data set is called \"mnist\"; there are fmnist, svhn, cifar10, "
-            "cifar100, shakespeare, synthetic, folder, npz");
+            "cifar100, shakespeare, voc, synthetic, folder, npz");
 }
 
 TEST(DataSet, SyntheticIsTheSameEveryTime) {

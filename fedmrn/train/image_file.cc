@@ -212,41 +212,55 @@ Result<Picture> DecodePng(ByteView file, const std::string& name, bool mask) {
 
 // --- Sizes
 
-// A new row or column: a weighted sum of old ones.
-struct Taps {
-  uint32_t first;
-  std::vector<float> weights;  // their sum is 1
+// The new rows or columns: each is a weighted sum of `taps` old ones.
+struct Axis {
+  size_t taps;
+  std::vector<uint32_t> first;  // of each
+  std::vector<float> weights;   // `taps` of each; their sum is 1
 };
 
-std::vector<Taps> MakeTaps(uint32_t from, uint32_t to, Resampling resampling) {
+Axis MakeAxis(uint32_t from, uint32_t to, bool average) {
   const double scale = static_cast<double>(from) / to;
-  const double reach =
-      resampling == Resampling::kAverage ? std::max(scale, 1.0) : 1.0;
-  std::vector<Taps> all(to);
+  const double reach = average ? std::max(scale, 1.0) : 1.0;
+  const auto covered = static_cast<size_t>(std::ceil(2 * reach));
+  Axis axis{std::min<size_t>(from, covered), {}, {}};
   for (uint32_t i = 0; i < to; ++i) {
-    Taps& taps = all[i];
-    if (resampling == Resampling::kNearest) {
-      const uint64_t nearest =
-          (2 * uint64_t{i} + 1) * from / (2 * uint64_t{to});
-      taps = {static_cast<uint32_t>(nearest), {1}};
-      continue;
-    }
     // A triangle about the centre; beyond the edge there is nothing.
     const double centre = (i + 0.5) * scale;
-    const double begin = std::max(std::floor(centre - reach + 0.5), 0.0);
-    const double end =
-        std::min(std::floor(centre + reach + 0.5), static_cast<double>(from));
-    taps.first = static_cast<uint32_t>(begin);
+    const double last = static_cast<double>(from - axis.taps);
+    const double first = std::clamp(std::ceil(centre - reach - 0.5), 0.0, last);
+    axis.first.push_back(static_cast<uint32_t>(first));
     double sum = 0;
-    for (double at = begin; at < end; ++at) {
-      const double weight =
-          std::max(1 - std::abs(at + 0.5 - centre) / reach, 0.0);
-      taps.weights.push_back(static_cast<float>(weight));
-      sum += weight;
+    const auto weight = [&](size_t tap) {
+      const double at = first + static_cast<double>(tap) + 0.5;
+      return std::max(1 - std::abs(at - centre) / reach, 0.0);
+    };
+    for (size_t tap = 0; tap < axis.taps; ++tap) sum += weight(tap);
+    for (size_t tap = 0; tap < axis.taps; ++tap) {
+      axis.weights.push_back(static_cast<float>(weight(tap) / sum));
     }
-    for (float& weight : taps.weights) weight /= static_cast<float>(sum);
   }
-  return all;
+  return axis;
+}
+
+Picture Nearest(const Picture& picture, uint32_t height, uint32_t width) {
+  const auto nearest = [](uint64_t i, uint64_t from, uint64_t to) {
+    return (2 * i + 1) * from / (2 * to);
+  };
+  std::vector<uint64_t> columns(width);
+  for (uint32_t x = 0; x < width; ++x) {
+    columns[x] = nearest(x, picture.width, width);
+  }
+  Picture out{height, width, picture.channels, {}};
+  out.pixels.resize(size_t{height} * width * picture.channels);
+  uint8_t* to = out.pixels.data();
+  for (uint32_t y = 0; y < height; ++y) {
+    const uint64_t row = nearest(y, picture.height, height);
+    for (const uint64_t column : columns) {
+      to = std::copy_n(picture.at(row, column), picture.channels, to);
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -275,37 +289,35 @@ Result<Picture> ReadMask(const std::string& path) {
 Picture Resize(const Picture& picture, uint32_t height, uint32_t width,
                Resampling resampling) {
   FEDMRN_CHECK(height > 0 && width > 0 && !picture.pixels.empty());
-  const size_t channels = picture.channels;
-  const size_t row_size = size_t{width} * channels;
-  const std::vector<Taps> across = MakeTaps(picture.width, width, resampling);
-  const std::vector<Taps> down = MakeTaps(picture.height, height, resampling);
-  std::vector<float> narrowed(picture.height * row_size);
-  float* to = narrowed.data();
-  for (uint32_t row = 0; row < picture.height; ++row) {
-    for (const Taps& taps : across) {
-      const uint8_t* from = picture.at(row, taps.first);
-      for (size_t c = 0; c < channels; ++c) {
-        float sum = 0;
-        for (size_t k = 0; k < taps.weights.size(); ++k) {
-          sum += taps.weights[k] * from[k * channels + c];
-        }
-        *to++ = sum;
-      }
-    }
+  if (resampling == Resampling::kNearest) {
+    return Nearest(picture, height, width);
   }
+  const bool average = resampling == Resampling::kAverage;
+  const size_t channels = picture.channels;
+  const size_t old_row = picture.width * channels, new_row = width * channels;
+  const Axis across = MakeAxis(picture.width, width, average);
+  const Axis down = MakeAxis(picture.height, height, average);
   Picture out{height, width, picture.channels, {}};
-  out.pixels.resize(height * row_size);
-  std::vector<float> sums(row_size);
-  for (uint32_t row = 0; row < height; ++row) {
-    std::ranges::fill(sums, 0.5f);  // to round
-    for (size_t k = 0; k < down[row].weights.size(); ++k) {
-      const float weight = down[row].weights[k];
-      const float* from = narrowed.data() + (down[row].first + k) * row_size;
-      for (size_t i = 0; i < row_size; ++i) sums[i] += weight * from[i];
+  out.pixels.resize(height * new_row);
+  uint8_t* to = out.pixels.data();
+  std::vector<float> sums(old_row);
+  for (size_t row = 0; row < height; ++row) {
+    std::ranges::fill(sums, 0.0f);
+    for (size_t tap = 0; tap < down.taps; ++tap) {
+      const float weight = down.weights[row * down.taps + tap];
+      const uint8_t* from = picture.at(down.first[row] + tap, 0);
+      for (size_t i = 0; i < old_row; ++i) sums[i] += weight * from[i];
     }
-    uint8_t* pixels = out.pixels.data() + row * row_size;
-    for (size_t i = 0; i < row_size; ++i) {
-      pixels[i] = static_cast<uint8_t>(std::min(sums[i], 255.0f));
+    const float* weights = across.weights.data();
+    for (size_t column = 0; column < width; ++column, weights += across.taps) {
+      for (size_t c = 0; c < channels; ++c) {
+        const float* from = sums.data() + across.first[column] * channels + c;
+        float sum = 0.5f;  // to round
+        for (size_t tap = 0; tap < across.taps; ++tap, from += channels) {
+          sum += weights[tap] * *from;
+        }
+        *to++ = static_cast<uint8_t>(std::min(sum, 255.0f));
+      }
     }
   }
   return out;
