@@ -76,6 +76,8 @@ class NpzFile {
       if (array.shape.empty() || array.bytes.empty()) {
         return Refuse(name, "has no examples in it");
       }
+    }
+    for (const auto& [name, array] : arrays_) {
       if (array.shape[0] != x.shape[0]) {
         return Refuse(name, "has " + std::to_string(array.shape[0]) +
                                 " examples, but x has " +
@@ -254,9 +256,9 @@ std::span<const T> RowOf(const std::vector<T>& all, const Rows& rows,
   return std::span(all).subspan(row * width, width);
 }
 
-// Of Target::kClass, the only one.
+// Of Target::kClass, the only one; 0 if there is none.
 uint16_t CommonestClass(std::span<const int32_t> labels, uint32_t classes) {
-  if (labels.size() == 1) return static_cast<uint16_t>(labels[0]);
+  if (labels.size() == 1) return static_cast<uint16_t>(std::max(labels[0], 0));
   std::vector<uint32_t> counts(classes);
   for (const int32_t label : labels) {
     if (label != kNoClass) ++counts[static_cast<size_t>(label)];
@@ -360,8 +362,7 @@ Result<Data> LoadNpz(const DataSet& set, const DataSettings& settings) {
   data.test_examples = test.of_example.size();
   for (const uint32_t row : train.of_example) {
     const auto labels = RowOf(train.rows->labels, *train.rows, row);
-    data.labels.push_back(
-        labels.empty() ? 0 : CommonestClass(labels, data.classes));
+    data.labels.push_back(CommonestClass(labels, data.classes));
     if (!train.rows->clients.empty()) {
       data.clients.push_back(train.rows->clients[row]);
     }

@@ -225,6 +225,15 @@ TEST_F(NpzTest, ClassesOfPixels) {
   EXPECT_EQ(batch.labels, (std::vector<int32_t>{kNoClass, 4, 4, 1}));
   data->test_batch(1, 1, batch);
   EXPECT_EQ(batch.labels, std::vector<int32_t>(4, kNoClass));
+
+  std::vector<int32_t> single(20, 255);
+  single[19] = 1;
+  const auto dots = LoadData(Settings(WriteNpz(
+      "b.npz", {{"x", Npy<uint8_t>("|u1", "(20, 1, 1)", Counting<uint8_t>(20))},
+                {"y", Npy<int32_t>("<i4", "(20, 1, 1)", single)}})));
+  ASSERT_TRUE(dots) << dots.error().message;
+  EXPECT_EQ(dots->target, Target::kPixelClasses);
+  EXPECT_EQ(dots->labels, std::vector<uint16_t>(18, 0));
 }
 
 TEST_F(NpzTest, TokensAndClients) {
@@ -339,6 +348,8 @@ TEST_F(NpzTest, WhatIsWrongIsSaid) {
   clients.push_back({"client", kNumbers});
   EXPECT_EQ(Complaint(clients),
             "array client must have an integer per example");
+  clients[0].second = Npy<float>("<f4", "()", {1});
+  EXPECT_EQ(Complaint(clients), "array x has no examples in it");
   // The format.
   EXPECT_EQ(Complaint(with({1, 2, 3})), "array x is cut off");
   EXPECT_EQ(Complaint(with(Bytes(100, 7))), "array x is not a NumPy array");

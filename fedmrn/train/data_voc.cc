@@ -213,8 +213,8 @@ class Part {
 
 // A random part of the image at a random scale, perhaps mirrored. Beyond its
 // edge is black, without a class. `only`: the class whose labels are kept.
-void AppendCrop(Pair pair, uint32_t crop, std::optional<int32_t> only,
-                Random& random, Batch& batch) {
+void FillCrop(Pair pair, uint32_t crop, std::optional<int32_t> only,
+              Random& random, float* values, int32_t* labels) {
   const double scale = 0.5 + random.Uniform();
   const auto scaled = [scale](uint32_t side) {
     return static_cast<uint32_t>(std::ceil(side * scale));
@@ -240,11 +240,10 @@ void AppendCrop(Pair pair, uint32_t crop, std::optional<int32_t> only,
           row >= 0 && row < height && column >= 0 && column < width;
       const size_t at = inside ? static_cast<size_t>(row * width + column) : 0;
       for (size_t c = 0; c < 3; ++c) {
-        batch.x.push_back(
-            Normalised(inside ? pair.image.pixels[3 * at + c] : 0, c));
+        *values++ = Normalised(inside ? pair.image.pixels[3 * at + c] : 0, c);
       }
       const int32_t label = inside ? ClassOf(pair.mask.pixels[at]) : kNoClass;
-      batch.labels.push_back(only && label != *only ? kNoClass : label);
+      *labels++ = only && label != *only ? kNoClass : label;
     }
   }
 }
@@ -265,17 +264,17 @@ void FillWhole(const Pair& pair, Batch& batch) {
   const uint32_t width = padded(pair.image.width);
   batch.examples = 1;
   batch.shape = {1, height, width, 3};
-  batch.x.clear();
-  batch.labels.clear();
+  batch.x.resize(size_t{height} * width * 3);
+  batch.labels.resize(size_t{height} * width);
+  float* values = batch.x.data();
+  int32_t* labels = batch.labels.data();
   for (size_t y = 0; y < height; ++y) {
     for (size_t x = 0; x < width; ++x) {
       const uint8_t* pixel = pair.image.at(mirrored(y, pair.image.height),
                                            mirrored(x, pair.image.width));
-      for (size_t c = 0; c < 3; ++c) {
-        batch.x.push_back(Normalised(pixel[c], c));
-      }
+      for (size_t c = 0; c < 3; ++c) *values++ = Normalised(pixel[c], c);
       const bool inside = y < pair.mask.height && x < pair.mask.width;
-      batch.labels.push_back(inside ? ClassOf(*pair.mask.at(y, x)) : kNoClass);
+      *labels++ = inside ? ClassOf(*pair.mask.at(y, x)) : kNoClass;
     }
   }
 }
@@ -310,15 +309,18 @@ Result<Data> LoadVoc(const DataSet& set, const DataSettings& settings) {
   data.train_batch = [train, crop = settings.crop, erase = settings.erase](
                          std::span<const uint32_t> examples,
                          const PhiloxStream& draws, Batch& batch) {
+    const size_t pixels = size_t{crop} * crop;
     batch.examples = static_cast<uint32_t>(examples.size());
     batch.shape = {batch.examples, crop, crop, 3};
-    batch.x.clear();
-    batch.labels.clear();
+    batch.x.resize(examples.size() * pixels * 3);
+    batch.labels.resize(examples.size() * pixels);
     Random random(draws);
-    for (const uint32_t i : examples) {
-      AppendCrop(train->Get(i), crop,
-                 erase ? std::optional<int32_t>(train->label(i)) : std::nullopt,
-                 random, batch);
+    for (size_t i = 0; i < examples.size(); ++i) {
+      const int32_t label = train->label(examples[i]);
+      FillCrop(train->Get(examples[i]), crop,
+               erase ? std::optional(label) : std::nullopt, random,
+               batch.x.data() + i * pixels * 3,
+               batch.labels.data() + i * pixels);
     }
   };
   data.test_batch = [test](uint64_t first, uint32_t count, Batch& batch) {

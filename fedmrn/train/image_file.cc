@@ -182,7 +182,7 @@ struct PngReader {
     png_read_update_info(png, info);
     picture = {height, width, png_get_channels(png, info), {}};
     const uint64_t row_bytes = uint64_t{width} * picture.channels;
-    FEDMRN_CHECK(png_get_rowbytes(png, info) == row_bytes);
+    if (png_get_rowbytes(png, info) != row_bytes) png_error(png, "odd rows");
     picture.pixels.resize(height * row_bytes);
     for (uint32_t row = 0; row < height; ++row) {
       rows.push_back(picture.pixels.data() + row * row_bytes);

@@ -86,9 +86,9 @@ TEST(ImageFile, MasksAreNumbersOfThePalette) {
   EXPECT_EQ(jpeg.error().message, "a.jpg: is not a PNG");
 }
 
-// Of four bits: two pixels in a byte.
-TEST(ImageFile, PackedMasks) {
-  const Picture mask{1, 5, 1, {1, 0, 15, 3, 9}};
+// What libpng's simple interface does not write.
+Bytes MakePackedPng(uint32_t width, uint32_t height, int depth, int kind,
+                    int interlace, bool transparent, ByteView row) {
   Bytes file;
   png_structp png =
       png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
@@ -100,18 +100,64 @@ TEST(ImageFile, PackedMasks) {
         bytes.insert(bytes.end(), data, data + size);
       },
       nullptr);
-  png_set_IHDR(png, info, 5, 1, 4, PNG_COLOR_TYPE_PALETTE, PNG_INTERLACE_NONE,
+  png_set_IHDR(png, info, width, height, depth, kind, interlace,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  const png_color colours[16] = {};
-  png_set_PLTE(png, info, colours, 16);
+  const png_color colours[256] = {};
+  const png_byte alphas[1] = {};
+  const png_color_16 see_through = {};
+  if (kind == PNG_COLOR_TYPE_PALETTE) {
+    png_set_PLTE(png, info, colours, 1 << depth);
+  }
+  if (transparent) png_set_tRNS(png, info, alphas, 1, &see_through);
   png_write_info(png, info);
-  const uint8_t row[] = {0x10, 0xF3, 0x90};
-  png_write_row(png, row);
+  for (int pass = png_set_interlace_handling(png); pass > 0; --pass) {
+    for (uint32_t y = 0; y < height; ++y) png_write_row(png, row.data());
+  }
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
-  const auto decoded = DecodeMask(file, "a.png");
+  return file;
+}
+
+TEST(ImageFile, PackedMasks) {
+  const Bytes row = {0x10, 0xF3, 0x90};
+  const auto decoded = DecodeMask(MakePackedPng(5, 1, 4, PNG_COLOR_TYPE_PALETTE,
+                                                PNG_INTERLACE_NONE, false, row),
+                                  "a.png");
   ASSERT_TRUE(decoded) << decoded.error().message;
-  ExpectNear(*decoded, mask, 0);
+  ExpectNear(*decoded, {1, 5, 1, {1, 0, 15, 3, 9}}, 0);
+}
+
+TEST(ImageFile, EveryDepthAndInterlacing) {
+  constexpr struct {
+    int kind, least, most;
+  } kKinds[] = {{PNG_COLOR_TYPE_GRAY, 1, 16},
+                {PNG_COLOR_TYPE_PALETTE, 1, 8},
+                {PNG_COLOR_TYPE_RGB, 8, 16},
+                {PNG_COLOR_TYPE_GRAY_ALPHA, 8, 16},
+                {PNG_COLOR_TYPE_RGB_ALPHA, 8, 16}};
+  const Bytes row(10 * 8);
+  for (const auto& [kind, least, most] : kKinds) {
+    for (int depth = least; depth <= most; depth *= 2) {
+      for (const int interlace : {PNG_INTERLACE_NONE, PNG_INTERLACE_ADAM7}) {
+        for (const bool transparent : {false, true}) {
+          if (transparent && (kind & PNG_COLOR_MASK_ALPHA) != 0) continue;
+          const Bytes file =
+              MakePackedPng(10, 9, depth, kind, interlace, transparent, row);
+          const auto decoded = DecodePicture(file, "a.png");
+          ASSERT_TRUE(decoded)
+              << kind << " " << depth << ": " << decoded.error().message;
+          ExpectNear(*decoded, Plain(9, 10, 0, 0, 0), 0);
+          const auto mask = DecodeMask(file, "a.png");
+          const bool numbers =
+              (kind == PNG_COLOR_TYPE_GRAY || kind == PNG_COLOR_TYPE_PALETTE) &&
+              depth <= 8;
+          ASSERT_EQ(mask.ok(), numbers) << kind << " " << depth;
+          if (!numbers) continue;
+          EXPECT_EQ(mask->pixels, Bytes(90, 0));
+        }
+      }
+    }
+  }
 }
 
 TEST(ImageFile, EveryTruncationIsAnError) {
