@@ -137,10 +137,9 @@ const Subject kSubjects[] = {
 };
 
 const Subject& FindSubject(std::string_view model) {
-  for (const Subject& subject : kSubjects) {
-    if (subject.model == model) return subject;
-  }
-  return kSubjects[0];
+  const auto found = std::ranges::find(kSubjects, model, &Subject::model);
+  FEDMRN_CHECK(found != std::end(kSubjects));
+  return *found;
 }
 
 // Calls work(thread) on every thread at once. Seconds until the last is done.
@@ -206,6 +205,7 @@ Result<Figures> Measure(const TrainOptions& options) {
     client.local.dense_gradient.resize(task->model.trainable_dense);
     plain[i] = subject.make_plain(**torch, subject, *task->data);
   }
+  // That plain LibTorch takes its images for NCHW changes no time.
   Batch batch;
   task->data->train_batch(std::span(examples).first(batch_size), {}, batch);
 

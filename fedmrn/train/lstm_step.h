@@ -1,12 +1,15 @@
 // One time step of an LSTM layer without biases (Hochreiter and Schmidhuber;
 // forget gate of Gers et al.), forward and backward:
 //
-//   z = x W + h' U      for the gates input, forget, cell, output, in this
-//   order i, f, o = sigmoid(z_i, z_f, z_o)    g = tanh(z_g) c = f c' + i g h =
-//   o tanh(c)
+//   z = x W + h' U
+//   i, f, o = sigmoid(z_i, z_f, z_o)
+//   g = tanh(z_g)
+//   c = f c' + i g
+//   h = o tanh(c)
 //
-// where h' and c' are the step before's. Inputs are tokens: x W is a row of a
-// table, so it costs no product.
+// where h' and c' are the step before's, and the gates stand in PyTorch's
+// order: i f g o. Inputs are tokens: x W is a row of a table, so it costs no
+// product.
 //
 // Units come in panels of 16. Of a batch of `rows` texts there are
 //   gates (i f g o) [panel][gate][row][16];
