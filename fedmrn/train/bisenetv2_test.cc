@@ -289,7 +289,11 @@ std::string Pickle(const c10::IValue& value) {
 }
 
 TEST(BiSeNetV2, BackboneFromAModuleOrAStateDict) {
-  const Made donor({}, 5), plain({}, 6);
+  const Made donor({}, 5);
+  std::vector<float> masked(donor.masked.size()), dense(donor.dense.size());
+  donor.model.initialize(6, masked, dense);
+  const auto from_donor = donor.ByName(donor.masked, donor.dense);
+  const auto from_seed = donor.ByName(masked, dense);
   c10::Dict<std::string, Dictionary> nested;
   for (const char* branch : {"detail", "segment", "bga"}) {
     nested.insert(branch, StateOf(donor, branch));
@@ -298,8 +302,6 @@ TEST(BiSeNetV2, BackboneFromAModuleOrAStateDict) {
     ModelSettings settings;
     settings.backbone = WriteFile(contents);
     const Made made(settings, 6);
-    const auto from_donor = donor.ByName(donor.masked, donor.dense);
-    const auto from_seed = plain.ByName(plain.masked, plain.dense);
     for (const auto& [name, values] : made.ByName(made.masked, made.dense)) {
       const bool backbone = BiSeNetV2::InBackbone(name);
       EXPECT_TRUE(std::ranges::equal(

@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ATen.h>
 // clang-format on
+#include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
@@ -19,6 +20,7 @@
 #include "fedmrn/train/method.h"
 #include "fedmrn/train/task.h"
 #include "fedmrn/train/test_util.h"
+#include "fedmrn/train/torch_module.h"
 #include "fedmrn/train/torchscript.h"
 
 namespace fedmrn {
@@ -485,6 +487,21 @@ TEST(TorchScriptModel, EqualCallsGiveEqualBytes) {
   }
 }
 
+TEST(TorchScriptModel, StatisticsMayBeReplaced) {
+  const std::string path =
+      MakeFile({{"weight", {kClasses, kChannels}}, {"mean", {}, false}},
+               "def forward(self, x):\n"
+               "  self.mean = self.mean * 0.5 + x.mean()\n"
+               "  return torch.matmul(x.mean([2, 3]), self.weight.t())\n");
+  Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+  ASSERT_EQ(made.dense.size(), 1u);
+  const float before = made.dense[0];
+  made.Gradient(kExamples);
+  const Batch batch = MakeBatch(made.data, kExamples);
+  EXPECT_FLOAT_EQ(made.dense[0],
+                  before * 0.5f + NchwInput(batch).mean().item<float>());
+}
+
 // One weight per number, so that its gradient is the noise that dropout
 // multiplied by.
 TEST(TorchScriptModel, DropoutDrawsFromTheStream) {
@@ -848,6 +865,67 @@ TEST(TorchScriptModel, RefusesLossesThatDoNotSuit) {
     ASSERT_FALSE(model);
     EXPECT_NE(model.error().message.find(loss), std::string::npos);
   }
+}
+
+// What torch.save writes of model.state_dict(): an OrderedDict with attributes.
+std::string StateDictPickle() {
+  using namespace std::string_literals;
+  const auto text = [](const std::string& s) {
+    return "X"s + static_cast<char>(s.size()) + "\0\0\0"s + s;
+  };
+  return "\x80\x02"s + "ccollections\nOrderedDict\nq\0)Rq\1("s + text("a.w") +
+         "ctorch._utils\n_rebuild_tensor_v2\n(("s + text("storage") +
+         "ctorch\nFloatStorage\n"s + text("0") + text("cpu") +
+         "K\6tQK\0(K\2K\3t(K\3K\1t\x89h\0)RtR"s + text("epochs") + "K\3u}"s +
+         text("_metadata") + "}sb."s;
+}
+
+Result<std::vector<NamedTensor>> ReadPickle(const std::string& pickle) {
+  std::string file;
+  {
+    caffe2::serialize::PyTorchStreamWriter writer(
+        [&](const void* data, size_t size) {
+          file.append(static_cast<const char*>(data), size);
+          return size;
+        });
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+    writer.writeRecord("data/0", values, sizeof(values));
+    writer.writeEndOfFile();
+  }
+  return (*LoadTorchModule())->read_tensors("my.pth", file);
+}
+
+TEST(ReadTensors, StateDict) {
+  const Result<std::vector<NamedTensor>> tensors =
+      ReadPickle(StateDictPickle());
+  ASSERT_TRUE(tensors) << tensors.error().message;
+  ASSERT_EQ(tensors->size(), 1u);
+  EXPECT_EQ(tensors->front().name, "a.w");
+  EXPECT_EQ(tensors->front().shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(tensors->front().values, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(ReadTensors, DamagedOnesAreErrors) {
+  const std::string whole = StateDictPickle();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const auto tensors = ReadPickle(whole.substr(0, size));
+    ASSERT_FALSE(tensors) << size;
+    EXPECT_TRUE(tensors.error().message.starts_with("my.pth: "));
+  }
+  // Whatever one byte becomes, it is read or refused.
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    for (const char byte : {'.', 'u', '(', '0', '\xff'}) {
+      damaged[at] = byte;
+      (void)ReadPickle(damaged);
+    }
+  }
+  std::string foreign = whole;
+  foreign.replace(foreign.find("_rebuild_tensor_v2"), 18, "_rebuild_anything_");
+  EXPECT_EQ(ReadPickle(foreign).error().message,
+            "my.pth: holds a Python object, torch._utils _rebuild_anything_; "
+            "save only its tensors: torch.save(model.state_dict(), ...)");
 }
 
 }  // namespace

@@ -22,7 +22,6 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/graph_iterator.h>
 #include <torch/csrc/jit/serialization/import.h>
-#include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -36,6 +35,7 @@
 #include <vector>
 
 #include "fedmrn/core/draws.h"
+#include "fedmrn/train/torch/pickled.h"
 
 // Of OpenBLAS, which has threads of its own; null with another BLAS.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
@@ -179,6 +179,7 @@ struct Script {
 // keeps, not even a counter, reaches a later call.
 struct Copy {
   Module module;
+  std::vector<Slot> slots;
   std::vector<at::Tensor> tensors;  // those of the layout
 
   Copy(const Script& script, bool training, std::span<const float> masked,
@@ -188,7 +189,6 @@ struct Copy {
       module = script.module.deepcopy();
     }
     module.train(training);
-    std::vector<Slot> slots;
     FindSlots(module, "", slots);
     for (const Entry& entry : script.entries) {
       at::Tensor tensor = slots[entry.slot].tensor();
@@ -228,7 +228,14 @@ class ScriptNetwork final : public Network {
         const at::Tensor& tensor = copy.tensors[i];
         const int64_t size = tensor.numel();
         if (!entry.trained) {
-          statistics = std::copy_n(tensor.data_ptr<float>(), size, statistics);
+          // A module may change a statistic in place or put another there.
+          const Slot& slot = copy.slots[entry.slot];
+          const at::Tensor now = slot.tensor().to(at::kFloat).contiguous();
+          if (now.sizes() != tensor.sizes()) {
+            throw std::runtime_error("forward changes the shape of " +
+                                     slot.name);
+          }
+          statistics = std::copy_n(now.data_ptr<float>(), size, statistics);
           continue;
         }
         float*& to = entry.masked ? to_masked : to_dense;
@@ -251,7 +258,7 @@ class ScriptNetwork final : public Network {
     return Named(script_->spec.name, [&] {
       const at::NoGradGuard no_gradient;
       Copy copy(*script_, false, masked, dense);
-      // A module that drops something even now does so as in the last run.
+      // One that was traced in training mode drops something even here.
       const at::Tensor output =
           Forward(copy.module, batch, {0, Purpose::kDropout, 0}).front();
       return ScoreOf(output, batch);
@@ -608,9 +615,10 @@ void AddTensor(const std::string& name, const at::Tensor& tensor,
 
 void AddTensors(const std::string& prefix, const c10::IValue& value,
                 std::vector<NamedTensor>& tensors) {
+  constexpr size_t kLongest = 1000;  // one that contains itself has no end
   if (value.isTensor()) {
     AddTensor(prefix, value.toTensor(), tensors);
-  } else if (value.isGenericDict()) {
+  } else if (value.isGenericDict() && prefix.size() < kLongest) {
     for (const auto& item : value.toGenericDict()) {
       if (!item.key().isString()) continue;
       AddTensors(
@@ -709,11 +717,12 @@ Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
         }
         break;
       }
-      case FileKind::kPickle:
-        AddTensors("",
-                   torch::jit::pickle_load({contents.begin(), contents.end()}),
-                   tensors);
+      case FileKind::kPickle: {
+        std::istringstream stream(contents);
+        caffe2::serialize::PyTorchStreamReader reader(&stream);
+        AddTensors("", ReadPickled(reader), tensors);
         break;
+      }
       case FileKind::kOther:
         Refuse(
             "is no file of PyTorch 1.6 or later; make one in Python with "
