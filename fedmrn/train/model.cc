@@ -8,7 +8,7 @@ constexpr ModelRow kModels[] = {
     {"cnn8", "8 convolutions, the paper's for CIFAR", MakeCnn},
     {"charlstm",
      "LSTM of 256 units over characters, the paper's for Shakespeare",
-     MakeCharLstm, 3.0, 0.3},
+     MakeCharLstm, 3.0, 1.0},
     {"bisenetv2", "segments images, the paper's for PascalVOC", MakeBiSeNetV2,
      0.05, 0.03},
     {"torchscript", "your own, a file made by torch.jit.script",
