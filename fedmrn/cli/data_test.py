@@ -233,10 +233,10 @@ class DataTest(unittest.TestCase):
     def test_get_by_hand(self):
         for args in ((), ("--from", NOWHERE)):
             error = self.refuse("get", "shakespeare", *args)
-            self.assertIn("cannot fetch shakespeare\n", error)
-            self.assertIn(f"put into {self.data / 'shakespeare'}\n  100.txt from "
-                          "https://www.gutenberg.org/files/100/old/"
-                          "1994-01-100.zip\n", error)
+            self.assertIn("shakespeare is 100.txt in an archive, to be fetched "
+                          "by other means:\n  https://www.gutenberg.org/files/"
+                          "100/old/1994-01-100.zip\nUnpack it in "
+                          f"{self.data / 'shakespeare'}\nand see", error)
 
     def test_check_synthetic(self):
         out = self.succeed("check", "synthetic")

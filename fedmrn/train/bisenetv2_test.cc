@@ -113,7 +113,7 @@ TEST(BiSeNetV2, HasThePublishedNumberOfWeights) {
       {"aux4", 373'760},   {"aux5_4", 1'347'584},  {"proj_head", 49'152}};
   EXPECT_EQ(parts, published);
   EXPECT_EQ(made.model.layout.masked_params(), 5'261'856u);
-  EXPECT_EQ(made.model.metric, "pixel accuracy");
+  EXPECT_STREQ(made.model.metric, "pixel accuracy");
 }
 
 TEST(BiSeNetV2, InitialValues) {

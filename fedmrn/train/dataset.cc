@@ -230,7 +230,7 @@ constexpr DataSet kSets[] = {
      .train_examples = 3678451,
      .test_examples = 356921,
      .forms = kShakespeare,
-     .by_hand = "100.txt from "
+     .by_hand = "100.txt in an archive, to be fetched by other means:\n  "
                 "https://www.gutenberg.org/files/100/old/1994-01-100.zip",
      .input = "80 characters",
      .partition = "natural"},

@@ -240,7 +240,7 @@ TEST(TorchScriptModel, LayoutAndInitialValuesAreTheFiles) {
   EXPECT_EQ(MaskedNames(made.model),
             (std::vector<std::string>{"conv.weight", "fc.weight"}));
   EXPECT_EQ(made.model.trainable_dense, 8 + 8 + kClasses);
-  EXPECT_EQ(made.model.metric, "accuracy");
+  EXPECT_STREQ(made.model.metric, "accuracy");
   std::map<std::string, at::Tensor> tensors;
   const Module module = Load(path);
   for (const auto& t : module.named_parameters()) tensors[t.name] = t.value;
@@ -542,7 +542,7 @@ TEST(TorchScriptModel, DropoutDrawsFromTheStream) {
 TEST(TorchScriptModel, PixelsWithoutAClassDoNotCount) {
   const std::string path = MakeFile(kPixelTensors, kPixelSource);
   Made made(MakeData(Input::kImages, Target::kPixelClasses), Settings(path));
-  EXPECT_EQ(made.model.metric, "pixel accuracy");
+  EXPECT_STREQ(made.model.metric, "pixel accuracy");
   const double loss = made.Gradient(kExamples);
   const Batch batch = MakeBatch(made.data, kExamples);
   const at::Tensor labels = Labels(batch, {6, kHeight, kWidth});
@@ -651,7 +651,7 @@ TEST(TorchScriptModel, NumbersGiveR2) {
                "def forward(self, x):\n"
                "  return torch.matmul(x, self.weight.t())\n");
   Made made(MakeData(Input::kNumbers, Target::kNumbers), Settings(path));
-  EXPECT_EQ(made.model.metric, "R2");
+  EXPECT_STREQ(made.model.metric, "R2");
   // 1 - residual / total, over the whole test set.
   Batch all;
   made.data.test_batch(0, 20, all);
