@@ -92,8 +92,10 @@ bool ForEachBatch(const ClientWork& work,
   shuffle(0, order);
   work.learner.Prepare(batch_of(order, 0), BatchDraws(work, tau));
   for (uint32_t epoch = 0; epoch < work.train.epochs; ++epoch) {
-    next = order;
-    shuffle(epoch + 1, next);
+    if (epoch + 1 < work.train.epochs) {
+      next = order;
+      shuffle(epoch + 1, next);
+    }
     for (uint32_t i = 0; i < per_epoch; ++i, ++tau) {
       if (tau < total_steps) {
         work.learner.Prepare(
