@@ -17,6 +17,19 @@
 
 namespace fedmrn {
 
+inline void WriteAll(const std::filesystem::path& path, ByteView bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::filesystem::remove(path);  // to write over it would wait for the disk
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+inline Bytes ReadAll(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return Bytes(std::istreambuf_iterator<char>(file), {});
+}
+
 // A folder for one test.
 class FolderTest : public testing::Test {
  protected:
@@ -31,11 +44,7 @@ class FolderTest : public testing::Test {
   // Below the folder. Returns the whole path.
   std::string Write(const std::string& name, ByteView bytes) const {
     const std::filesystem::path path = dir_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::filesystem::remove(path);  // to write over it would wait for the disk
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+    WriteAll(path, bytes);
     return path.string();
   }
   std::string Write(const std::string& name, const std::string& text) const {
@@ -45,9 +54,14 @@ class FolderTest : public testing::Test {
   std::filesystem::path dir_;
 };
 
-inline Bytes ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return Bytes(std::istreambuf_iterator<char>(file), {});
+// What stands before the plays in Project Gutenberg's text, and above one.
+inline const std::string kBeforePlays =
+    "\xEF\xBB\xBFThe Complete Works, by William Shakespeare\n"
+    "  CONTENTS. one\n  CONTENTS. two\n  CONTENTS. three\n"
+    "1609\n\nTHE SONNETS\n\nby William Shakespeare\n\n"
+    "  POET. one\n    two\n    three\n  LADY. one\n    two\n    three\n\n";
+inline std::string Titled(const std::string& title) {
+  return "1601\n\n" + title + "\n\nby William Shakespeare\n\n";
 }
 
 // A picture whose pixels differ in every coordinate, but smoothly.

@@ -360,34 +360,5 @@ TEST_F(VocTest, WhatIsWrongIsSaid) {
                        ": is not there"));
 }
 
-TEST(RealData, Voc) {
-  const char* root = getenv("FEDMRN_DATA");
-  const fs::path dir = fs::path(root == nullptr ? "" : root) / "voc";
-  const auto found = FindData(*FindDataSet("voc"), dir.string());
-  if (root == nullptr || !found) GTEST_SKIP() << "no voc/ in FEDMRN_DATA";
-  DataSettings settings;
-  settings.name = "voc";
-  settings.dir = dir.string();
-  // Enough for every class; the complete set would take its time.
-  settings.train_examples = 200;
-  settings.test_examples = 60;
-  const auto data = LoadData(settings);
-  ASSERT_TRUE(data) << data.error().message;
-  EXPECT_TRUE(data->notes.empty());
-  EXPECT_EQ(data->train_examples, 200u);
-  EXPECT_EQ(data->test_examples, 60u);
-  const std::set<uint16_t> seen(data->labels.begin(), data->labels.end());
-  EXPECT_EQ(seen.size(), 20u);
-  Batch batch;
-  const uint32_t some[] = {0, 199};
-  data->train_batch(some, Draws(0), batch);
-  EXPECT_EQ(batch.shape, (std::vector<int64_t>{2, 480, 480, 3}));
-  data->test_batch(59, 1, batch);
-  EXPECT_EQ(batch.shape[1] % 32, 0);
-  EXPECT_EQ(batch.labels.size() * 3, batch.x.size());
-  EXPECT_GT(
-      std::ranges::count_if(batch.labels, [](int32_t c) { return c >= 0; }), 0);
-}
-
 }  // namespace
 }  // namespace fedmrn

@@ -48,6 +48,9 @@ Result<Bytes> ReadWhole(const std::string& path) {
 }
 
 Status CheckSize(uint64_t height, uint64_t width, const std::string& name) {
+  if (height == 0 || width == 0) {
+    return FileError(ErrorCode::kBadFormat, name, "has no picture in it");
+  }
   if (height * width <= kMaxPixels) return Ok();
   return FileError(ErrorCode::kBadValue, name,
                    "claims " + std::to_string(width) + " x " +

@@ -160,6 +160,14 @@ TEST(ImageFile, EveryDepthAndInterlacing) {
   }
 }
 
+TEST(ImageFile, AJpegOfTablesAloneHasNoPicture) {
+  const std::string bytes = "\xFF\xD8\xFF\xE0 no picture";
+  const auto decoded =
+      DecodePicture(Bytes(bytes.begin(), bytes.end()), "a.jpg");
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().message, "a.jpg: has no picture in it");
+}
+
 TEST(ImageFile, EveryTruncationIsAnError) {
   for (const Bytes& file :
        {MakeJpeg(Gradients(16, 16)), MakeJpeg(Gradients(16, 16, 1)),

@@ -1,7 +1,6 @@
-// Small texts for each rule of LEAF's scripts; and the complete works where
-// they are installed (FEDMRN_DATA names a folder with shakespeare/).
+// Roles to windows to batches; LEAF's JSON; damage. What makes roles of plays
+// is in data_gutenberg_test.cc.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -15,159 +14,13 @@
 
 #include "fedmrn/core/random.h"
 #include "fedmrn/train/data_shakespeare.h"
+#include "fedmrn/train/data_test_util.h"
 
 namespace fedmrn {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-// --- plays
-
-using Names = std::vector<std::pair<std::string, std::string>>;
-
-Names RolesIn(const std::string& works) {
-  const auto roles = ParsePlays(works);
-  if (!roles) return {{"error", roles.error().message}};
-  Names names;
-  for (const Role& role : *roles) names.emplace_back(role.name, role.text);
-  return names;
-}
-
-// What stands before the plays: nothing in it counts.
-const std::string kBefore =
-    "\xEF\xBB\xBFThe Complete Works, by William Shakespeare\n"
-    "  CONTENTS. one\n  CONTENTS. two\n  CONTENTS. three\n"
-    "1609\n\nTHE SONNETS\n\nby William Shakespeare\n\n"
-    "  POET. one\n    two\n    three\n  LADY. one\n    two\n    three\n\n";
-
-std::string Titled(const std::string& title) {
-  return "1601\n\n" + title + "\n\nby William Shakespeare\n\n";
-}
-
-TEST(Plays, RolesSpeakAndGoOnSpeaking) {
-  const std::string play =
-      "  Ham. To be,   or not\n"
-      "    to be. That\n"
-      "      is the question\n"
-      "Enter OPHELIA\n"
-      "\n"
-      "    Whether  \n"
-      "  OPHELIA. My lord\n"
-      "    I have\n"
-      "    remembrances\n"
-      "  HAM. No. Not I\n"
-      "  THE GHOST. Swear\n"
-      "    swear\n";
-  const Names roles = {{"PLAY_HAM",
-                        "To be, or not to be. That is the question Whether "
-                        "No. Not I "},
-                       {"PLAY_OPHELIA", "My lord I have remembrances "}};
-  EXPECT_EQ(RolesIn(kBefore + Titled("PLAY") + play), roles);
-  std::string carriage;
-  for (const char c : kBefore + Titled("PLAY") + play) {
-    carriage += c == '\n' ? "\r\n" : std::string(1, c);
-  }
-  EXPECT_EQ(RolesIn(carriage), roles);
-}
-
-// A role that is one, and lines after it that begin no speech.
-TEST(Plays, WhatBeginsNoSpeech) {
-  for (const char* line :
-       {" ONE. x", "   ONE. x", "  ONE.x", "  ONE", "  1ST. x", "  O, ONE. x",
-        "  A.B. x", "  . x", "  ", ""}) {
-    const std::string play =
-        "  ROLE. a\n    b\n    c\n  OTHER. a\n    b\n    c\n" +
-        std::string(line) + "\n    d\n";
-    const Names expected = {{"PLAY_ROLE", "a b c "},
-                            {"PLAY_OTHER", "a b c d "}};
-    EXPECT_EQ(RolesIn(kBefore + Titled("PLAY") + play), expected) << line;
-  }
-}
-
-TEST(Plays, FewLinesAndPoemsDoNotCount) {
-  const std::string speech = ". a\n    b\n    c\n";
-  const Names expected = {{"PLAY_ONE", "a b c "}, {"LAST_ONE", "a b c "}};
-  EXPECT_EQ(RolesIn(kBefore + Titled("PLAY") + "  ONE" + speech +
-                    "  TWO. a\n    b\n" +  // too few
-                    Titled("POEM") + "  POET" + speech + Titled("LAST") +
-                    "  ONE" + speech + "  TWO. a\n"),
-            expected);
-}
-
-TEST(Plays, TitlesAndNames) {
-  const std::string speeches =
-      "  ONE. a\n    b\n    c\n  SIR TOBY. d\n    e\n    f\n";
-  const auto first_name = [&](const std::string& head) {
-    return RolesIn(kBefore + head + speeches)[0].first;
-  };
-  // Two to seven lines above, whatever stands between.
-  for (int up = 2; up <= 7; ++up) {
-    const std::string empty(static_cast<size_t>(up) - 1, '\n');
-    // LEAF starts five lines above the first play's author, so not that one.
-    EXPECT_EQ(first_name(Titled("FIRST") + "  X. y\n\nTITLE\n" + empty +
-                         "by William Shakespeare\n"),
-              "TITLE_ONE")
-        << up;
-  }
-  EXPECT_EQ(first_name("TITLE\nSUBTITLE\nby William Shakespeare\n"),
-            "TITLE_ONE");
-  EXPECT_EQ(RolesIn(kBefore + Titled("  LOVE'S, LOST; OR ...2  ") + speeches)[1]
-                .first,
-            "LOVE_S__LOST__OR__2_SIR_TOBY");
-  // The same play again: the same roles.
-  const Names expected = {{"A_ONE", "a b c a b c "},
-                          {"A_SIR_TOBY", "d e f d e f "}};
-  EXPECT_EQ(RolesIn(kBefore + Titled("A") + speeches + Titled("A") + speeches),
-            expected);
-}
-
-TEST(Plays, TheComedyOfErrorsHasLostItsIndentation) {
-  const std::string play =
-      "ONE. a\n"
-      "b\n"
-      "\n"
-      "Two. c\n"
-      "ACT II. SCENE 1\n"
-      "nobody's\n"
-      "TWO. d\n"
-      "  e\n"
-      "<<THIS ELECTRONIC VERSION>>\n"
-      "nobody's\n"
-      "ONE. f\n";
-  const Names flat = {{"THE_COMEDY_OF_ERRORS_ONE", "a b f "},
-                      {"THE_COMEDY_OF_ERRORS_TWO", "c d e "}};
-  EXPECT_EQ(RolesIn(kBefore + Titled("THE COMEDY OF ERRORS") + play), flat);
-  EXPECT_EQ(RolesIn(kBefore + Titled("ANOTHER COMEDY") + play).at(0).first,
-            "error");
-}
-
-// Line 124195, counted from 0 without the first, is the last.
-TEST(Plays, EndWhereTheFileOfLeafHasNone) {
-  std::string works =
-      kBefore + Titled("PLAY") + "  ONE. a\n    b\n    c\n  TWO. d\n    e\n";
-  const auto lines =
-      static_cast<size_t>(std::count(works.begin(), works.end(), '\n'));
-  works += std::string(124196 - lines, '\n') + "    last\n    beyond\n";
-  const Names expected = {{"PLAY_ONE", "a b c "}, {"PLAY_TWO", "d e last "}};
-  EXPECT_EQ(RolesIn(works), expected);
-}
-
-TEST(Plays, WhatHasNone) {
-  for (const std::string& works :
-       {std::string(), std::string("\n"), std::string("no plays"),
-        std::string(1000, '\n'), std::string(1000, '\0'),
-        "\n  A. a\n    b\n    c\n  B. a\n    b\n    c\n" + Titled("PLAY")}) {
-    const auto roles = ParsePlays(works);
-    ASSERT_FALSE(roles);
-    EXPECT_TRUE(roles.error().message.starts_with("has no plays")) << works;
-  }
-  const auto untitled =
-      ParsePlays(kBefore + "\n\n\n\n\n\n\nby William Shakespeare\n  A. b\n");
-  ASSERT_FALSE(untitled);
-  EXPECT_EQ(untitled.error().message,
-            "line 25 has \"by William Shakespeare\", but no title above it");
-}
 
 // --- windows
 
@@ -269,20 +122,8 @@ TEST(Windows, AreTheSameOneByOne) {
 
 // --- files
 
-class ShakespeareTest : public ::testing::Test {
+class ShakespeareTest : public FolderTest {
  protected:
-  ShakespeareTest() {
-    std::string name = (fs::temp_directory_path() / "fedmrn_XXXXXX").string();
-    dir_ = mkdtemp(name.data());
-  }
-  ~ShakespeareTest() override { fs::remove_all(dir_); }
-
-  std::string Write(const std::string& name, const std::string& text) {
-    const fs::path path = dir_ / name;
-    fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << text;
-    return path.string();
-  }
   void WriteGz(const std::string& name, const std::string& text) {
     const gzFile file = gzopen((dir_ / name).c_str(), "wb");
     gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
@@ -304,8 +145,6 @@ class ShakespeareTest : public ::testing::Test {
     const auto data = LoadData(settings);
     return data ? "" : data.error().message;
   }
-
-  fs::path dir_;
 };
 
 TEST_F(ShakespeareTest, SplitByHand) {
@@ -424,7 +263,7 @@ TEST_F(ShakespeareTest, FirstExamples) {
 
 // A play of two roles, whose texts are those of a TSV.
 TEST_F(ShakespeareTest, PlaysAsTextAndAsRoles) {
-  std::string play = kBefore + Titled("PLAY"), roles;
+  std::string play = kBeforePlays + Titled("PLAY"), roles;
   for (const char* name : {"ONE", "TWO"}) {
     std::string text;
     for (uint64_t line = 0; line < 40; ++line) {
@@ -619,8 +458,9 @@ TEST_F(ShakespeareTest, JsonThatIsNotLeafs) {
 // --- damage
 
 TEST_F(ShakespeareTest, DamagedTexts) {
-  const std::string play = kBefore + Titled("PLAY") + "  ONE. a\n    b\n    " +
-                           SomeText(2000, 1) + "\n  TWO. a\n";
+  const std::string play = kBeforePlays + Titled("PLAY") +
+                           "  ONE. a\n    b\n    " + SomeText(2000, 1) +
+                           "\n  TWO. a\n";
   WriteGz("pg100.txt.gz", play);
   ASSERT_EQ(ErrorOf(Settings()), "");
   const std::string path = (dir_ / "pg100.txt.gz").string();
@@ -654,73 +494,6 @@ TEST_F(ShakespeareTest, DamagedRoles) {
   // A last line without its end is a line.
   Write("leaf_roles.tsv", good.substr(0, good.size() - 1));
   EXPECT_EQ(ErrorOf(Settings()), "");
-}
-
-// --- the complete works
-
-std::string Installed(const char* file) {
-  const char* data = std::getenv("FEDMRN_DATA");
-  const fs::path path = fs::path(data == nullptr ? "" : data) / "shakespeare";
-  return fs::exists(path / file) ? path.string() : "";
-}
-
-std::string Unpacked(const std::string& path) {
-  const gzFile file = gzopen(path.c_str(), "rb");
-  std::string text, block(1 << 20, ' ');
-  int got;
-  while ((got = gzread(file, block.data(), 1 << 20)) > 0) {
-    text.append(block, 0, static_cast<size_t>(got));
-  }
-  gzclose(file);
-  return text;
-}
-
-TEST(CompleteWorks, GiveLeafsRoles) {
-  const std::string dir = Installed("pg100.txt.gz");
-  if (dir.empty() || Installed("leaf_roles.tsv.gz").empty()) {
-    GTEST_SKIP() << "no shakespeare/pg100.txt.gz and leaf_roles.tsv.gz in "
-                    "$FEDMRN_DATA";
-  }
-  const auto roles = ParsePlays(Unpacked(dir + "/pg100.txt.gz"));
-  ASSERT_TRUE(roles) << roles.error().message;
-  std::istringstream expected(Unpacked(dir + "/leaf_roles.tsv.gz"));
-  size_t count = 0, windows = 0;
-  for (const Role& role : *roles) {
-    if (role.text.size() <= kWindow) continue;  // no window
-    std::string line;
-    ASSERT_TRUE(std::getline(expected, line)) << role.name;
-    ASSERT_EQ(role.name + "\t" + role.text, line);
-    ++count;
-    windows += role.text.size() - kWindow;
-  }
-  EXPECT_TRUE(expected.peek() == EOF);
-  EXPECT_EQ(count, 1129u);
-  EXPECT_EQ(windows, 4226158u);
-}
-
-TEST(CompleteWorks, AreSampledAndSplit) {
-  DataSettings settings;
-  settings.name = "shakespeare";
-  settings.dir = Installed("pg100.txt.gz");
-  if (settings.dir.empty()) {
-    GTEST_SKIP() << "no shakespeare/pg100.txt.gz in $FEDMRN_DATA";
-  }
-  settings.fraction = 1;
-  const auto all = LoadData(settings);
-  ASSERT_TRUE(all) << all.error().message;
-  const DataSet& set = *FindDataSet("shakespeare");
-  EXPECT_EQ(all->train_examples, set.train_examples);
-  EXPECT_EQ(all->test_examples, set.test_examples);
-  // 660 is the number that LEAF leaves.
-  EXPECT_EQ(all->notes, std::vector<std::string>{
-                            "shakespeare: 660 roles, 3678451 training and "
-                            "356921 test windows"});
-  settings.fraction = .2;
-  const auto fifth = LoadData(settings);
-  ASSERT_TRUE(fifth);
-  // 845231 windows, but for the roles that are too short and the gaps.
-  EXPECT_LT(fifth->train_examples, 845231 * .9);
-  EXPECT_GT(fifth->train_examples, 845231 * .85);
 }
 
 }  // namespace
