@@ -4,10 +4,14 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fedmrn)
 
 install(FILES
+  fedmrn/base/bytes.h
+  fedmrn/base/check.h
+  fedmrn/base/parallel.h
+  fedmrn/base/result.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fedmrn/base)
+install(FILES
   fedmrn/core/accumulate.h
   fedmrn/core/aggregate.h
-  fedmrn/core/bytes.h
-  fedmrn/core/check.h
   fedmrn/core/codec.h
   fedmrn/core/draws.h
   fedmrn/core/float16.h
@@ -17,7 +21,6 @@ install(FILES
   fedmrn/core/mask.h
   fedmrn/core/noise.h
   fedmrn/core/philox.h
-  fedmrn/core/result.h
   fedmrn/core/tile.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fedmrn/core)
 install(TARGETS fedmrn_core EXPORT fedmrn-targets

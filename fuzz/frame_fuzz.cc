@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/aggregate.h"
-#include "fedmrn/core/check.h"
 #include "fedmrn/core/frame.h"
 
 #define XXH_INLINE_ALL

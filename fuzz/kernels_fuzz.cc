@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "fedmrn/base/bytes.h"
 #include "fedmrn/core/accumulate.h"
-#include "fedmrn/core/bytes.h"
 #include "fedmrn/core/hadamard.h"
 #include "fedmrn/core/mask.h"
 #include "fedmrn/core/noise.h"

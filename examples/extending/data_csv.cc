@@ -5,7 +5,7 @@
 #include <memory>
 #include <sstream>
 
-#include "fedmrn/train/dataset.h"
+#include "fedmrn/train/data/dataset.h"
 
 namespace fedmrn {
 namespace {
@@ -15,7 +15,8 @@ struct Rows {
   std::vector<uint16_t> labels;
 };
 
-void AddTo(Batch& batch, const Rows& from, size_t example, size_t inputs) {
+void AddTo(train::Batch& batch, const Rows& from, size_t example,
+           size_t inputs) {
   const auto x = from.x.begin() + static_cast<ptrdiff_t>(example * inputs);
   batch.x.insert(batch.x.end(), x, x + static_cast<ptrdiff_t>(inputs));
   batch.labels.push_back(from.labels[example]);
@@ -24,7 +25,8 @@ void AddTo(Batch& batch, const Rows& from, size_t example, size_t inputs) {
 
 }  // namespace
 
-Result<Data> LoadCsv(const DataSet& set, const DataSettings& settings) {
+Result<train::Data> LoadCsv(const train::DataSet& set,
+                            const train::DataSettings& settings) {
   std::ifstream file(settings.path);
   const auto bad = [&](const std::string& what) {
     return Error{ErrorCode::kBadValue, settings.path + ": " + what};
@@ -33,7 +35,7 @@ Result<Data> LoadCsv(const DataSet& set, const DataSettings& settings) {
   const auto train = std::make_shared<Rows>();
   const auto test = std::make_shared<Rows>();
   size_t inputs = 0, line_number = 0;
-  Data data;
+  train::Data data;
   for (std::string line; std::getline(file, line);) {
     std::replace(line.begin(), line.end(), ',', ' ');
     std::istringstream fields(line);
@@ -54,19 +56,19 @@ Result<Data> LoadCsv(const DataSet& set, const DataSettings& settings) {
   if (test->labels.empty()) return bad("has fewer than ten rows");
 
   data.name = set.name;
-  data.input = Input::kNumbers;
-  data.target = Target::kClass;
+  data.input = train::Input::kNumbers;
+  data.target = train::Target::kClass;
   data.shape = {static_cast<int64_t>(inputs)};
   data.train_examples = train->labels.size();
   data.test_examples = test->labels.size();
   data.labels = train->labels;  // what partitions look at
   data.train_batch = [train, inputs](std::span<const uint32_t> examples,
-                                     const PhiloxStream&, Batch& batch) {
+                                     const PhiloxStream&, train::Batch& batch) {
     batch = {};
     for (const uint32_t i : examples) AddTo(batch, *train, i, inputs);
   };
   data.test_batch = [test, inputs](uint64_t first, uint32_t count,
-                                   Batch& batch) {
+                                   train::Batch& batch) {
     batch = {};
     for (uint32_t i = 0; i < count; ++i) AddTo(batch, *test, first + i, inputs);
   };

@@ -26,17 +26,17 @@ class ExtendingTest : public testing::Test {
     }
   }
 
-  static Result<RunResult> RunWith(std::vector<std::string> settings,
-                                   const std::string& out) {
+  static Result<sim::RunResult> RunWith(std::vector<std::string> settings,
+                                        const std::string& out) {
     settings.insert(
         settings.begin(),
         {"data.name=csv", "data.path=fedmrn_extending_test/clouds.csv",
          "partition.clients=10", "rounds.clients_per_round=5",
          "rounds.count=20", "train.epochs=2", "train.batch=10"});
-    const Result<Config> config = ParseConfig("", "", settings);
+    const Result<sim::Config> config = sim::ParseConfig("", "", settings);
     if (!config) return config.error();
     EXPECT_EQ(config->model.name, "softmax");
-    RunOptions options;
+    sim::RunOptions options;
     options.out = out;
     return fedmrn::Run(*config, options);
   }
@@ -45,7 +45,7 @@ class ExtendingTest : public testing::Test {
 TEST_F(ExtendingTest, TheNewModelLearnsTheNewData) {
   for (const std::string method : {"fedavg", "fedmrn", "eden"}) {
     const std::string out = "fedmrn_extending_test/" + method;
-    const Result<RunResult> result = RunWith(
+    const Result<sim::RunResult> result = RunWith(
         {"method.name=" + method, "method.magnitude=0.3", "train.lr=0.3"}, out);
     ASSERT_TRUE(result) << result.error().ToString();
     EXPECT_GT(result->rows.back().accuracy, 0.9) << method;
@@ -55,7 +55,7 @@ TEST_F(ExtendingTest, TheNewModelLearnsTheNewData) {
 
 TEST_F(ExtendingTest, RefusesWhatItCannotRead) {
   std::ofstream("fedmrn_extending_test/clouds.csv", std::ios::app) << "1,2\n";
-  const Result<RunResult> result = RunWith({}, "");
+  const Result<sim::RunResult> result = RunWith({}, "");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message,
             "fedmrn_extending_test/clouds.csv: line 601 differs in length");

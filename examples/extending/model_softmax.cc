@@ -3,22 +3,23 @@
 #include <numeric>
 
 #include "fedmrn/core/random.h"
-#include "fedmrn/train/model.h"
+#include "fedmrn/train/model/model.h"
 
 namespace fedmrn {
 namespace {
 
-class Softmax final : public Network {
+class Softmax final : public train::Network {
  public:
   Softmax(size_t inputs, size_t classes) : inputs_(inputs), classes_(classes) {}
 
-  double Gradient(const Batch& batch, const PhiloxStream&,
+  double Gradient(const train::Batch& batch, const PhiloxStream&,
                   std::span<const float> weights, std::span<float> biases,
                   std::span<float> weight_gradient,
                   std::span<float> bias_gradient) override {
     Scores(batch, weights, biases);
     // The scores' memory receives their gradient.
-    const Score score = CrossEntropy(scores_, batch.labels, scores_.data());
+    const train::Score score =
+        train::CrossEntropy(scores_, batch.labels, scores_.data());
     std::ranges::fill(weight_gradient, 0.0f);
     std::ranges::fill(bias_gradient, 0.0f);
     for (size_t i = 0; i < batch.examples; ++i) {
@@ -33,14 +34,15 @@ class Softmax final : public Network {
     return score.loss / batch.examples;
   }
 
-  Score Evaluate(const Batch& batch, std::span<const float> weights,
-                 std::span<const float> biases) override {
+  train::Score sim::Evaluate(const train::Batch& batch,
+                             std::span<const float> weights,
+                             std::span<const float> biases) override {
     Scores(batch, weights, biases);
-    return CrossEntropy(scores_, batch.labels, nullptr);
+    return train::CrossEntropy(scores_, batch.labels, nullptr);
   }
 
  private:
-  void Scores(const Batch& batch, std::span<const float> weights,
+  void Scores(const train::Batch& batch, std::span<const float> weights,
               std::span<const float> biases) {
     scores_.resize(batch.examples * classes_);
     for (size_t i = 0; i < batch.examples; ++i) {
@@ -59,8 +61,10 @@ class Softmax final : public Network {
 
 }  // namespace
 
-Result<Model> MakeSoftmax(const ModelSettings& settings, const Data& data) {
-  if (data.input != Input::kNumbers || data.target != Target::kClass) {
+Result<train::Model> MakeSoftmax(const train::ModelSettings& settings,
+                                 const train::Data& data) {
+  if (data.input != train::Input::kNumbers ||
+      data.target != train::Target::kClass) {
     return Error{ErrorCode::kBadValue, settings.name + " cannot learn " +
                                            data.name +
                                            ": it classifies numbers"};
@@ -68,7 +72,7 @@ Result<Model> MakeSoftmax(const ModelSettings& settings, const Data& data) {
   const auto inputs = static_cast<uint32_t>(std::accumulate(
       data.shape.begin(), data.shape.end(), int64_t{1}, std::multiplies<>()));
   const uint32_t classes = data.classes;
-  Model model;
+  train::Model model;
   model.layout.tensors = {{"linear.weight", {classes, inputs}, true},
                           {"linear.bias", {classes}, false}};
   model.trainable_dense = classes;
@@ -84,8 +88,8 @@ Result<Model> MakeSoftmax(const ModelSettings& settings, const Data& data) {
   model.torchscript = [layout = model.layout, classes](
                           std::span<const float> weights,
                           std::span<const float> biases) {
-    return MakeTorchScript(
-        TensorsOf(layout, classes, weights, biases),
+    return train::MakeTorchScript(
+        train::TensorsOf(layout, classes, weights, biases),
         "def forward(self, x):\n"
         "    return torch.mm(x.flatten(1), self.linear.weight.t()) + "
         "self.linear.bias\n");

@@ -11,16 +11,16 @@
 #include <thread>
 #include <vector>
 
+#include "fedmrn/base/check.h"
 #include "fedmrn/cli/bench.h"
 #include "fedmrn/cli/text.h"
-#include "fedmrn/core/check.h"
 #include "fedmrn/core/random.h"
-#include "fedmrn/train/char_lstm.h"
-#include "fedmrn/train/cnn.h"
-#include "fedmrn/train/method.h"
-#include "fedmrn/train/one_thread.h"
+#include "fedmrn/train/kernels/one_thread.h"
+#include "fedmrn/train/method/method.h"
+#include "fedmrn/train/model/char_lstm.h"
+#include "fedmrn/train/model/cnn.h"
 #include "fedmrn/train/task.h"
-#include "fedmrn/train/torch_module.h"
+#include "fedmrn/train/torch/torch_module.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -37,8 +37,8 @@ struct TrainOptions {
 };
 
 // Real shapes, random contents: the time does not depend on what is in them.
-Data RandomImages(uint32_t side, uint32_t channels, bool augment) {
-  ImageData data;
+train::Data RandomImages(uint32_t side, uint32_t channels, bool augment) {
+  train::ImageData data;
   data.name = "images";
   data.height = data.width = side;
   data.channels = channels;
@@ -54,18 +54,18 @@ Data RandomImages(uint32_t side, uint32_t channels, bool augment) {
   for (uint16_t& label : data.train.labels) {
     label = static_cast<uint16_t>(random.Below(10));
   }
-  return DataOf(std::move(data));
+  return train::DataOf(std::move(data));
 }
 
-Data RandomTexts() {
-  Data data;
+train::Data RandomTexts() {
+  train::Data data;
   data.name = "texts";
-  data.input = Input::kTokens;
+  data.input = train::Input::kTokens;
   data.shape = {80};
   data.vocabulary = data.classes = 80;
   data.train_examples = 256;
   data.train_batch = [](std::span<const uint32_t> examples, const PhiloxStream&,
-                        Batch& batch) {
+                        train::Batch& batch) {
     batch.examples = static_cast<uint32_t>(examples.size());
     batch.shape = {batch.examples, 80};
     batch.tokens.clear();
@@ -90,40 +90,42 @@ struct Subject {
   uint32_t steps;  // about as many as half a second holds
   const char* speedup_target;
   const char* peak_target;
-  Data (*data)();
+  train::Data (*data)();
   // Multiply-adds of one example, forward and backward.
-  uint64_t (*macs)(const Subject& subject, const Data& data);
-  std::unique_ptr<PlainNetwork> (*make_plain)(const TorchModule& torch,
-                                              const Subject& subject,
-                                              const Data& data);
+  uint64_t (*macs)(const Subject& subject, const train::Data& data);
+  std::unique_ptr<train::PlainNetwork> (*make_plain)(
+      const train::TorchModule& torch, const Subject& subject,
+      const train::Data& data);
 };
 
-ImageShape ShapeOf(const Data& data) {
+train::ImageShape ShapeOf(const train::Data& data) {
   return {static_cast<uint32_t>(data.shape[0]),
           static_cast<uint32_t>(data.shape[1]),
           static_cast<uint32_t>(data.shape[2])};
 }
 
-uint64_t CnnMacs(const Subject& subject, const Data& data) {
-  const Cnn cnn(*FindCnn(subject.model), ShapeOf(data), data.classes);
+uint64_t CnnMacs(const Subject& subject, const train::Data& data) {
+  const train::Cnn cnn(*train::FindCnn(subject.model), ShapeOf(data),
+                       data.classes);
   return cnn.ForwardMacs() + cnn.BackwardMacs();
 }
 
-std::unique_ptr<PlainNetwork> PlainCnn(const TorchModule& torch,
-                                       const Subject& subject,
-                                       const Data& data) {
-  return torch.make_plain_cnn(*FindCnn(subject.model), ShapeOf(data),
+std::unique_ptr<train::PlainNetwork> PlainCnn(const train::TorchModule& torch,
+                                              const Subject& subject,
+                                              const train::Data& data) {
+  return torch.make_plain_cnn(*train::FindCnn(subject.model), ShapeOf(data),
                               data.classes, kPlainLr);
 }
 
-uint64_t LstmMacs(const Subject&, const Data& data) {
-  const CharLstm lstm(data.vocabulary, static_cast<uint32_t>(data.shape[0]),
-                      data.classes);
+uint64_t LstmMacs(const Subject&, const train::Data& data) {
+  const train::CharLstm lstm(
+      data.vocabulary, static_cast<uint32_t>(data.shape[0]), data.classes);
   return lstm.ForwardMacs() + lstm.BackwardMacs();
 }
 
-std::unique_ptr<PlainNetwork> PlainLstm(const TorchModule& torch,
-                                        const Subject&, const Data& data) {
+std::unique_ptr<train::PlainNetwork> PlainLstm(const train::TorchModule& torch,
+                                               const Subject&,
+                                               const train::Data& data) {
   return torch.make_plain_lstm(data.vocabulary, data.classes, kPlainLr);
 }
 
@@ -148,7 +150,7 @@ double OnAllCores(uint32_t threads, const std::function<void(size_t)>& work) {
   std::vector<std::thread> running;
   for (uint32_t i = 0; i < threads; ++i) {
     running.emplace_back([&, i] {
-      ComputeOnThisThreadOnly();
+      train::ComputeOnThisThreadOnly();
       start.arrive_and_wait();
       work(i);
     });
@@ -161,8 +163,8 @@ double OnAllCores(uint32_t threads, const std::function<void(size_t)>& work) {
 
 // What one thread trains with.
 struct Client {
-  std::unique_ptr<Learner> learner;
-  LocalModel local;
+  std::unique_ptr<train::Learner> learner;
+  train::LocalModel local;
   std::vector<float> weights, dense;
 };
 
@@ -178,10 +180,11 @@ struct Figures {
 };
 
 Result<Figures> Measure(const TrainOptions& options) {
-  const Result<const TorchModule*> torch = LoadTorchModule();
+  const Result<const train::TorchModule*> torch = train::LoadTorchModule();
   if (!torch) return torch.error();
   const Subject& subject = FindSubject(options.model);
-  Result<Task> task = MakeTask(subject.data(), {.name = options.model});
+  Result<train::Task> task =
+      train::MakeTask(subject.data(), {.name = options.model});
   if (!task) return task.error();
   const uint32_t batch_size = subject.batch, steps = subject.steps;
   std::vector<uint32_t> examples(task->data->train_examples);
@@ -193,7 +196,7 @@ Result<Figures> Measure(const TrainOptions& options) {
                            : std::max(1u, std::thread::hardware_concurrency());
 
   std::vector<Client> clients(threads);
-  std::vector<std::unique_ptr<PlainNetwork>> plain(threads);
+  std::vector<std::unique_ptr<train::PlainNetwork>> plain(threads);
   for (uint32_t i = 0; i < threads; ++i) {
     Client& client = clients[i];
     client.learner = task->make_learner();
@@ -206,16 +209,16 @@ Result<Figures> Measure(const TrainOptions& options) {
     plain[i] = subject.make_plain(**torch, subject, *task->data);
   }
   // That plain LibTorch takes its images for NCHW changes no time.
-  Batch batch;
+  train::Batch batch;
   task->data->train_batch(std::span(examples).first(batch_size), {}, batch);
 
-  const auto local_training = [&](const Method& method) {
+  const auto local_training = [&](const train::Method& method) {
     return [&](size_t thread) {
       Client& client = clients[thread];
       client.local.dense = client.dense;
-      const TrainSettings train{1, batch_size, static_cast<float>(method.lr), 0,
-                                0};
-      MethodSettings settings;
+      const train::TrainSettings train{1, batch_size,
+                                       static_cast<float>(method.lr), 0, 0};
+      train::MethodSettings settings;
       settings.mask.magnitude = static_cast<float>(method.magnitude);
       std::vector<float> state;
       method.train({*task,
@@ -246,8 +249,8 @@ Result<Figures> Measure(const TrainOptions& options) {
                             kMatrix) == dnnl_success);
   };
 
-  const Method& method = *FindMethod(options.method);
-  const Method& fedavg = *FindMethod("fedavg");
+  const train::Method& method = *train::FindMethod(options.method);
+  const train::Method& fedavg = *train::FindMethod("fedavg");
   std::vector<double> ours, base, plain_seconds, speedup, fraction, peak;
   const double flop = 2.0 * batch_size * steps * threads *
                       static_cast<double>(subject.macs(subject, *task->data));
@@ -314,8 +317,9 @@ void Print(const TrainOptions& options, const Figures& f) {
     fmt::print("{:<28} {:>9.3f}  {:<9} {}\n", name, value, target, note);
   };
   row("speedup_vs_plain_libtorch", f.speedup_vs_plain, subject.speedup_target,
-      fmt::format("plain LibTorch: {} samples/s",
-                  Grouped(static_cast<uint64_t>(f.plain_samples_per_s))));
+      fmt::format(
+          "plain LibTorch: {} samples/s",
+          report::Grouped(static_cast<uint64_t>(f.plain_samples_per_s))));
   row("fraction_of_sgemm_peak", f.fraction_of_peak, subject.peak_target,
       fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
                   f.peak_gflops));
@@ -337,7 +341,8 @@ void AddBenchTrain(CLI::App& bench, int& exit_code) {
       ->check(CLI::IsMember(models))
       ->capture_default_str();
   std::vector<std::string> methods;
-  for (const Method& method : Methods()) methods.emplace_back(method.name);
+  for (const train::Method& method : train::Methods())
+    methods.emplace_back(method.name);
   train->add_option("--method", options->method, "Method to measure")
       ->check(CLI::IsMember(methods))
       ->capture_default_str();

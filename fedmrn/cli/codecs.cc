@@ -172,7 +172,7 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
       "compress and {} batch-norm values that travel as float32. The updates "
       "are\nsynthetic: Gaussian, half shared by all clients. mrn-*: uniform "
       "noise, {}.\n\n",
-      clients, Grouped(params), Grouped(layout.dense_values()),
+      clients, report::Grouped(params), report::Grouped(layout.dense_values()),
       kNoise.magnitude);
   fmt::print("{:<11} {:>11} {:>11} {:>11} {:>11} {:>9} {:>9}\n", "codec",
              "frame bytes", "bits/param", "vs float32", "error/mean",
@@ -192,7 +192,8 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
     };
     const double frame_bytes = each(static_cast<double>(bytes));
     fmt::print("{:<11} {:>11} {:>11.3f} {:>10.1f}x {:>11} {:>9.2f} {:>9.2f}\n",
-               codec.name, Grouped(static_cast<uint64_t>(frame_bytes + 0.5)),
+               codec.name,
+               report::Grouped(static_cast<uint64_t>(frame_bytes + 0.5)),
                8 * frame_bytes / static_cast<double>(params),
                static_cast<double>(float32_bytes) / static_cast<double>(bytes),
                codec.id == CodecId::kMask  // carries probabilities, not updates

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch_grid.h"
-#include "fedmrn/sim/files.h"
 #include "fedmrn/sim/grid.h"
 
 namespace fedmrn::cli {
@@ -23,7 +23,7 @@ namespace {
 struct CompareArguments {
   std::string file;
   std::string out;
-  GridOptions grid;
+  sim::GridOptions grid;
   uint32_t jobs = DefaultJobs();
   bool dry_run = false;
 };
@@ -33,22 +33,22 @@ int Fail(const std::string& message) {
   return kExitBadInput;
 }
 
-std::string StateText(RunState state) {
+std::string StateText(sim::RunState state) {
   switch (state) {
-    case RunState::kNew:
+    case sim::RunState::kNew:
       return "new";
-    case RunState::kInterrupted:
+    case sim::RunState::kInterrupted:
       return "interrupted";
-    case RunState::kFinished:
+    case sim::RunState::kFinished:
       return "finished";
-    case RunState::kFailed:
+    case sim::RunState::kFailed:
       return "failed";
   }
   return "";
 }
 
-int ListRuns(const Grid& grid, const std::string& out) {
-  const Result<std::vector<GridOutcome>> found = FindRuns(grid, out);
+int ListRuns(const sim::Grid& grid, const std::string& out) {
+  const Result<std::vector<sim::GridOutcome>> found = sim::FindRuns(grid, out);
   if (!found) return Fail(found.error().ToString());
   Table table({"run", "state", "rounds"}, 2);
   for (size_t i = 0; i < grid.runs.size(); ++i) {
@@ -66,14 +66,15 @@ std::string WithDeviation(double mean, double deviation) {
          (std::isnan(deviation) ? "" : " ± " + Percent(deviation));
 }
 
-void PrintSummary(const Grid& grid, const std::vector<SummaryRow>& rows) {
+void PrintSummary(const sim::Grid& grid,
+                  const std::vector<sim::SummaryRow>& rows) {
   std::vector<std::string> columns = grid.axes;
   columns.pop_back();  // the seed
   const size_t labels = columns.size();
   columns.insert(columns.end(),
                  {"best %", "last %", "upload MB", "bits/param", "seeds"});
   Table table(columns, labels);
-  for (const SummaryRow& row : rows) {
+  for (const sim::SummaryRow& row : rows) {
     std::vector<std::string> cells = row.labels;
     const auto number = [](double value, int digits) {
       return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
@@ -90,7 +91,7 @@ void PrintSummary(const Grid& grid, const std::vector<SummaryRow>& rows) {
 }
 
 int Compare(const CompareArguments& arguments) {
-  const Result<Grid> grid = LoadGrid(arguments.file, arguments.grid);
+  const Result<sim::Grid> grid = sim::LoadGrid(arguments.file, arguments.grid);
   if (!grid) return Fail(grid.error().ToString());
   std::string out = arguments.out;
   if (out.empty()) {
@@ -105,10 +106,11 @@ int Compare(const CompareArguments& arguments) {
     fmt::print(stderr, "stopped; the same command goes on\n");
     return kExitStopped;
   }
-  const std::vector<SummaryRow> rows = Summarise(*grid, result->outcomes);
+  const std::vector<sim::SummaryRow> rows =
+      sim::Summarise(*grid, result->outcomes);
   const std::string csv = out + "/summary.csv";
   const Status written =
-      WriteFileAtomically(csv, AsBytes(SummaryCsv(*grid, rows)));
+      WriteFileAtomically(csv, AsBytes(sim::SummaryCsv(*grid, rows)));
   if (!written) return Fail(written.error().ToString());
   PrintSummary(*grid, rows);
   fmt::print("\nresults    {}, this table in {}\n", out, csv);

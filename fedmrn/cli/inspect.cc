@@ -235,7 +235,7 @@ void Line(const char* label, const std::string& text) {
 }
 
 void BytesLine(const char* label, uint64_t bytes, const std::string& note) {
-  fmt::print("  {:<13} {:>14} B{}{}\n", label, Grouped(bytes),
+  fmt::print("  {:<13} {:>14} B{}{}\n", label, report::Grouped(bytes),
              note.empty() ? "" : "  ", note);
 }
 
@@ -245,11 +245,11 @@ void PrintHeader(const RawHeader& header) {
                     ? fmt::format("{}: {}", codec->name, codec->summary)
                     : fmt::format("unknown ({})", header.codec_id));
   Line("holds", header.broadcast() ? "a model broadcast" : "an update");
-  Line("round", Grouped(header.round));
+  Line("round", report::Grouped(header.round));
   Line("client", fmt::format("{}", header.client));
-  Line("examples", Grouped(header.examples));
+  Line("examples", report::Grouped(header.examples));
   Line("fingerprint", fmt::format("0x{:016x}", header.fingerprint));
-  Line("parameters", Grouped(header.params));
+  Line("parameters", report::Grouped(header.params));
   if (codec == nullptr || codec->uses_noise) {
     Line("noise", fmt::format("{}, magnitude {}", NoiseName(header.noise.kind),
                               header.noise.magnitude));
@@ -264,7 +264,7 @@ void PrintHeader(const RawHeader& header) {
                   : header.codec_param == 1 ? "unbiased (1)"
                                             : "unknown");
   } else if (codec == nullptr) {
-    Line("codec param", Grouped(header.codec_param));
+    Line("codec param", report::Grouped(header.codec_param));
   }
 }
 
@@ -272,11 +272,12 @@ void PrintBytes(const Report& report) {
   const RawHeader& header = *report.header;
   BytesLine("header", kFrameHeaderBytes, "");
   BytesLine("payload", header.payload_bytes, "");
-  BytesLine("dense", header.dense_bytes(),
-            header.dense_count == 0
-                ? ""
-                : fmt::format("{} {} values", Grouped(header.dense_count),
-                              header.dense_type()));
+  BytesLine(
+      "dense", header.dense_bytes(),
+      header.dense_count == 0
+          ? ""
+          : fmt::format("{} {} values", report::Grouped(header.dense_count),
+                        header.dense_type()));
   BytesLine("checksum", kFrameChecksumBytes, ChecksumVerdict(report));
   BytesLine("total", report.file_bytes,
             report.error
@@ -295,7 +296,7 @@ void PrintText(const Report& report) {
   const uint64_t params = report.header->params;
   const auto counted = [&](uint64_t count) {
     return fmt::format("{:.2f} % ({} of {})", 100 * Share(count, params),
-                       Grouped(count), Grouped(params));
+                       report::Grouped(count), report::Grouped(params));
   };
   if (report.ones) Line("share of ones", counted(*report.ones));
   if (report.nonzeros) Line("kept", counted(*report.nonzeros));

@@ -10,18 +10,18 @@ namespace fedmrn::cli {
 namespace {
 
 // Where Ctrl-C leaves its word.
-std::atomic<const std::span<Progress>*> watched = nullptr;
+std::atomic<const std::span<sim::Progress>*> watched = nullptr;
 
 void StopWatched(int signal) {
-  if (const std::span<Progress>* runs = watched) {
-    for (Progress& progress : *runs) progress.stop = true;
+  if (const std::span<sim::Progress>* runs = watched) {
+    for (sim::Progress& progress : *runs) progress.stop = true;
   }
   std::signal(signal, SIG_DFL);
 }
 
 }  // namespace
 
-StopOnSignal::StopOnSignal(std::span<Progress> runs) : runs_(runs) {
+StopOnSignal::StopOnSignal(std::span<sim::Progress> runs) : runs_(runs) {
   watched = &runs_;
   old_int_ = std::signal(SIGINT, StopWatched);
   old_term_ = std::signal(SIGTERM, StopWatched);

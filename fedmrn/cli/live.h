@@ -21,14 +21,14 @@ inline constexpr int kExitStopped = 130;
 // one ends the program at once. One at a time.
 class StopOnSignal {
  public:
-  explicit StopOnSignal(std::span<Progress> runs);
+  explicit StopOnSignal(std::span<sim::Progress> runs);
   ~StopOnSignal();
   StopOnSignal(const StopOnSignal&) = delete;
   StopOnSignal& operator=(const StopOnSignal&) = delete;
 
  private:
   using Handler = void (*)(int);
-  std::span<Progress> runs_;
+  std::span<sim::Progress> runs_;
   Handler old_int_, old_term_;
 };
 

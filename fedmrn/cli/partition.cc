@@ -45,7 +45,7 @@ struct Totals {
   Spread examples, labels;  // of a client
 };
 
-Totals TotalsOf(const ClientLabels& view) {
+Totals TotalsOf(const report::ClientLabels& view) {
   std::vector<uint32_t> examples, labels;
   for (size_t k = 0; k < view.clients(); ++k) {
     const auto counts = view.CountsOf(k);
@@ -75,35 +75,38 @@ std::string CountsText(const std::vector<uint32_t>& counts) {
   return text;
 }
 
-void PrintTable(const ClientLabels& view, bool all) {
+void PrintTable(const report::ClientLabels& view, bool all) {
   fmt::print("{}: {} examples of {} labels, {} clients ({})\n\n",
-             view.config.data.name, Grouped(view.labels.size()), view.classes,
-             Grouped(view.clients()), PartitionText(view.config));
+             view.config.data.name, report::Grouped(view.labels.size()),
+             view.classes, report::Grouped(view.clients()),
+             report::PartitionText(view.config));
   fmt::print("{:>6}  {:>8}  {:>6}  label:count\n", "client", "examples",
              "labels");
   const size_t shown =
       all ? view.clients() : std::min(view.clients(), kRowsShown);
   for (size_t k = 0; k < shown; ++k) {
     const auto counts = view.CountsOf(k);
-    fmt::print(
-        "{:>6}  {:>8}  {:>6}  {}\n", k, Grouped(view.partition.of(k).size()),
-        view.classes - std::ranges::count(counts, 0u), CountsText(counts));
+    fmt::print("{:>6}  {:>8}  {:>6}  {}\n", k,
+               report::Grouped(view.partition.of(k).size()),
+               view.classes - std::ranges::count(counts, 0u),
+               CountsText(counts));
   }
   if (shown < view.clients()) {
     fmt::print("   ... {} more, --all shows them\n",
-               Grouped(view.clients() - shown));
+               report::Grouped(view.clients() - shown));
   }
   const Totals totals = TotalsOf(view);
   const auto line = [](const char* name, const Spread& spread) {
-    fmt::print("{:<19} min {}, median {}, max {}\n", name, Grouped(spread.min),
-               Grouped(spread.median), Grouped(spread.max));
+    fmt::print("{:<19} min {}, median {}, max {}\n", name,
+               report::Grouped(spread.min), report::Grouped(spread.median),
+               report::Grouped(spread.max));
   };
   fmt::print("\n");
   line("examples per client", totals.examples);
   line("labels per client", totals.labels);
 }
 
-Json ToJson(const ClientLabels& view) {
+Json ToJson(const report::ClientLabels& view) {
   const auto json = [](const Spread& spread) {
     return Json{
         {"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
@@ -132,17 +135,18 @@ int Run(const Options& options) {
     fmt::print(stderr, "fedmrn partition: {}\n", message);
     return kExitBadInput;
   };
-  if (!options.out.empty() && !IsPictureName(options.out)) {
+  if (!options.out.empty() && !report::IsPictureName(options.out)) {
     return failed("--out " + options.out + ": must end in .svg or .png");
   }
-  const Result<Config> config =
-      options.config.empty() ? ParseConfig("", "", options.settings)
-                             : LoadConfig(options.config, options.settings);
+  const Result<sim::Config> config =
+      options.config.empty()
+          ? sim::ParseConfig("", "", options.settings)
+          : sim::LoadConfig(options.config, options.settings);
   if (!config) {
     fmt::print(stderr, "{}\n", config.error().ToString());
     return kExitBadInput;
   }
-  const Result<ClientLabels> view = LoadClientLabels(*config);
+  const Result<report::ClientLabels> view = report::LoadClientLabels(*config);
   if (!view) return failed(view.error().ToString());
   if (options.json) {
     fmt::print("{}\n", ToJson(*view).dump(2));
@@ -154,7 +158,8 @@ int Run(const Options& options) {
       !options.no_picture && (!options.json || !options.out.empty());
   if (!draw) return kExitOk;
   const std::string path = options.out.empty() ? "partition.svg" : options.out;
-  const Status written = WritePicture(LabelPicture(*view, "partition"), path);
+  const Status written =
+      report::WritePicture(report::LabelPicture(*view, "partition"), path);
   if (!written) {
     failed(written.error().ToString());
     return options.out.empty() ? kExitOk : kExitBadInput;

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/report/groups.h"
 #include "fedmrn/report/page.h"
 #include "fedmrn/report/runs.h"
 #include "fedmrn/report/tables.h"
 #include "fedmrn/report/text.h"
-#include "fedmrn/sim/files.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -42,7 +42,7 @@ Status CheckReplaceable(const std::string& path) {
   if (path.empty() || !std::filesystem::exists(path, ignored)) return Ok();
   const Result<Bytes> bytes = ReadFile(path);
   if (!bytes) return bytes.error();
-  if (MadeByReport(AsText(*bytes))) return Ok();
+  if (report::MadeByReport(AsText(*bytes))) return Ok();
   return Error{ErrorCode::kDuplicate,
                path +
                    ": is there already, and not made by fedmrn report: "
@@ -50,18 +50,18 @@ Status CheckReplaceable(const std::string& path) {
 }
 
 Status WritePictures(const std::string& folder,
-                     const std::vector<Picture>& pictures) {
+                     const std::vector<report::Picture>& pictures) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{ErrorCode::kUnavailable,
                  folder + ": cannot make it: " + error.message()};
   }
-  for (const Picture& picture : pictures) {
+  for (const report::Picture& picture : pictures) {
     for (const auto& [format, suffix] :
-         {std::pair(PictureFormat::kSvg, ".svg"),
-          std::pair(PictureFormat::kPng, ".png")}) {
-      const Result<std::string> drawn = Draw(picture, format);
+         {std::pair(report::PictureFormat::kSvg, ".svg"),
+          std::pair(report::PictureFormat::kPng, ".png")}) {
+      const Result<std::string> drawn = report::Draw(picture, format);
       if (!drawn) return drawn.error();
       const Status written = WriteFileAtomically(
           folder + "/" + picture.name + suffix, AsBytes(*drawn));
@@ -76,10 +76,11 @@ Status Report(const Options& options) {
     const Status replaceable = CheckReplaceable(path);
     if (!replaceable) return replaceable;
   }
-  Result<std::vector<SavedRun>> runs = ReadRuns(options.dirs);
+  Result<std::vector<report::SavedRun>> runs = report::ReadRuns(options.dirs);
   if (!runs) return runs.error();
-  const Study study = MakeStudy(std::move(*runs));
-  const Result<Page> page = MakePage(study, FEDMRN_VERSION, UtcNow());
+  const report::Study study = report::MakeStudy(std::move(*runs));
+  const Result<report::Page> page =
+      report::MakePage(study, FEDMRN_VERSION, UtcNow());
   if (!page) return page.error();
   if (!options.plots.empty()) {
     const Status written = WritePictures(options.plots, page->pictures);
@@ -94,9 +95,9 @@ Status Report(const Options& options) {
     if (written) fmt::print("{:<9} {}\n", what, path);
     return written;
   };
-  Status written = write("CSV", options.csv, CsvReport(study));
+  Status written = write("CSV", options.csv, report::CsvReport(study));
   if (!written) return written;
-  written = write("Markdown", options.markdown, MarkdownReport(study));
+  written = write("Markdown", options.markdown, report::MarkdownReport(study));
   if (!written) return written;
   written = write("report", options.out, page->html);
   if (!written) return written;

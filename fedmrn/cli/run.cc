@@ -25,11 +25,11 @@ struct RunArguments {
   std::vector<std::string> settings;
 };
 
-void PrintSummary(const RunResult& result, const std::string& out) {
-  const RoundRow* best = nullptr;
+void PrintSummary(const sim::RunResult& result, const std::string& out) {
+  const results::RoundRow* best = nullptr;
   uint64_t uplink = 0, downlink = 0;
   double seconds = 0;
-  for (const RoundRow& row : result.rows) {
+  for (const results::RoundRow& row : result.rows) {
     uplink += row.uplink_bytes;
     downlink += row.downlink_bytes;
     seconds += row.wall_s;
@@ -38,7 +38,7 @@ void PrintSummary(const RunResult& result, const std::string& out) {
       best = &row;
     }
   }
-  const RoundRow& last = result.rows.back();
+  const results::RoundRow& last = result.rows.back();
   fmt::print("{:<10} {:.2f} %{} after round {}", result.metric,
              100 * last.accuracy, MeanIouText(last), last.round);
   if (best != nullptr) {
@@ -46,29 +46,30 @@ void PrintSummary(const RunResult& result, const std::string& out) {
                MeanIouText(*best), best->round);
   }
   fmt::print("\nupload     {} ({:.3f} bits per parameter in the last round)\n",
-             Megabytes(uplink), last.uplink_bits_per_param);
-  fmt::print("download   {}\n", Megabytes(downlink));
-  fmt::print("time       {}\n", Duration(seconds));
+             report::Megabytes(uplink), last.uplink_bits_per_param);
+  fmt::print("download   {}\n", report::Megabytes(downlink));
+  fmt::print("time       {}\n", report::Duration(seconds));
   fmt::print("model      sha256 {}\n", result.model_sha256);
   fmt::print("results    {}\n", out);
 }
 
 int RunVerb(const RunArguments& arguments) {
-  const Result<Config> config =
-      arguments.file.empty() ? ParseConfig("", "", arguments.settings)
-                             : LoadConfig(arguments.file, arguments.settings);
+  const Result<sim::Config> config =
+      arguments.file.empty()
+          ? sim::ParseConfig("", "", arguments.settings)
+          : sim::LoadConfig(arguments.file, arguments.settings);
   if (!config) {
     fmt::print(stderr, "{}\n", config.error().ToString());
     return kExitBadInput;
   }
-  RunOptions options;
+  sim::RunOptions options;
   options.version = FEDMRN_VERSION;
   options.resume = arguments.resume;
   options.out = arguments.out;
   if (options.out.empty()) {
     options.out =
         arguments.file.empty()
-            ? DefaultFolder(*config)
+            ? sim::DefaultFolder(*config)
             : "runs/" + std::filesystem::path(arguments.file).stem().string();
   }
   const bool natural = config->partition.kind == "natural";
@@ -79,7 +80,7 @@ int RunVerb(const RunArguments& arguments) {
       config->rounds.clients_per_round,
       natural ? "" : fmt::format(" of {}", config->partition.clients),
       config->partition.kind, config->rounds.count, options.out);
-  const Result<RunResult> result = RunWatched(*config, options, "");
+  const Result<sim::RunResult> result = RunWatched(*config, options, "");
   if (!result) {
     fmt::print(stderr, "fedmrn run: {}\n", result.error().ToString());
     return kExitBadInput;
@@ -112,7 +113,7 @@ void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings) {
           [&settings] { settings.push_back("data.skip_bad=true"); },
           "Leave out images that cannot be read")
       ->trigger_on_parse();
-  for (const ConfigKey& key : ConfigKeys()) {
+  for (const sim::ConfigKey& key : sim::ConfigKeys()) {
     std::string help(key.help);
     if (!key.choices.empty()) help += fmt::format(" ({})", key.choices);
     verb.add_option_function<std::string>(

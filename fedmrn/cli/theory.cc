@@ -1,6 +1,6 @@
 // fedmrn theory: Section 4 of the paper as an experiment, as a short report, as
 // JSON, as CSV and as a picture.
-#include "fedmrn/sim/theory.h"
+#include "fedmrn/theory/theory.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/report/gnuplot.h"
 #include "fedmrn/report/text.h"
-#include "fedmrn/sim/files.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -71,7 +71,8 @@ void PrintConvex(const theory::Settings& s, const theory::ConvexReport& r) {
   fmt::print(
       "Theorem 1  logistic regression, {} parameters; N = {} clients, K = {} "
       "a round,\n           S = {} local steps, {} rounds, mean of {} seeds\n",
-      s.dimension, s.clients, s.sampled, s.steps, Grouped(s.rounds), s.seeds);
+      s.dimension, s.clients, s.sampled, s.steps, report::Grouped(s.rounds),
+      s.seeds);
   fmt::print(
       "           L {:.4g}, mu {:.4g}, kappa {:.4g}, Gamma {:.3g}, sigma {:g}, "
       "G {:g},\n           F* {:.6f}, |w1-w*|^2 {:.3g}, gamma {:g}\n",
@@ -86,14 +87,14 @@ void PrintConvex(const theory::Settings& s, const theory::ConvexReport& r) {
   for (size_t i = (r.rows.size() - 1) % 8; i < r.rows.size(); i += 8) {
     const ConvexRow& row = r.rows[i];
     fmt::print("{:>10}  {:>12.3g} {:>12.4g}  {:>12.3g} {:>12.4g}  {:>8.3g}\n",
-               Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
+               report::Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
                row.fedmrn.mean, row.fedmrn_bound, row.lemma_q);
   }
   fmt::print(
       "\nslope      FedAvg {}, FedMRN {}, of the gap against\n"
       "           gamma + T from T = {} to {} (Theorem 1: -1)\n",
-      SlopeText(r.fedavg), SlopeText(r.fedmrn), Grouped(r.fedmrn.from),
-      Grouped(r.fedmrn.to));
+      SlopeText(r.fedavg), SlopeText(r.fedmrn), report::Grouped(r.fedmrn.from),
+      report::Grouped(r.fedmrn.to));
   fmt::print(
       "assumed    gradients up to {:.2f} (G = {:g}), deviations up to {:.2f} "
       "(sigma = {:g}),\n           |u| up to {:.2f} of the noise: {}\n",
@@ -140,7 +141,7 @@ void PrintNetwork(const theory::NetworkReport& r) {
              "FedMRN", "bound");
   for (const NetworkRow& row : r.rows) {
     fmt::print("{:>10}  {:>12.3g} {:>12.4g}  {:>12.3g} {:>12.4g}\n",
-               Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
+               report::Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
                row.fedmrn.mean, row.fedmrn_bound);
   }
   fmt::print(
@@ -255,7 +256,7 @@ std::string Csv(const theory::Report& report) {
   return csv;
 }
 
-Picture PictureOf(const theory::Report& report) {
+report::Picture PictureOf(const theory::Report& report) {
   std::string script;
   const auto data = [&](const char* name, const auto& rows) {
     script += fmt::format("${} << EOD\n", name);
@@ -280,7 +281,7 @@ Picture PictureOf(const theory::Report& report) {
         "title 'FedAvg, bound', "
         "${name} using 1:2 with {style} lw 2 lc rgb '#7f7f7f' "
         "title 'FedAvg, measured'\n",
-        fmt::arg("title", GnuplotText(title)), fmt::arg("name", name),
+        fmt::arg("title", report::GnuplotText(title)), fmt::arg("name", name),
         fmt::arg("style", style));
   };
   script +=
@@ -307,7 +308,7 @@ int Run(Options options) {
   theory::Settings& settings = options.settings;
   settings.fixed_noise = options.noise == "fixed";
   settings.progressive = !options.no_pm;
-  if (!options.plot.empty() && !IsPictureName(options.plot)) {
+  if (!options.plot.empty() && !report::IsPictureName(options.plot)) {
     return failed("--plot " + options.plot + ": must end in .svg or .png");
   }
   std::vector<std::string> pictures;
@@ -333,7 +334,7 @@ int Run(Options options) {
     if (!written) return failed(written.error().ToString());
   }
   for (const std::string& path : pictures) {
-    const Status drawn = WritePicture(PictureOf(*report), path);
+    const Status drawn = report::WritePicture(PictureOf(*report), path);
     if (!drawn) return failed(drawn.error().ToString());
     files.emplace_back("picture", path);
   }

@@ -11,12 +11,12 @@
 #include <tuple>
 #include <vector>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch_grid.h"
 #include "fedmrn/sim/compare.h"
-#include "fedmrn/sim/files.h"
 #include "fedmrn/sim/grid.h"
 
 namespace fedmrn::cli {
@@ -36,8 +36,8 @@ int Fail(const std::string& message) {
 }
 
 struct Candidate {
-  const GridRun* run;
-  Figures figures;
+  const sim::GridRun* run;
+  sim::Figures figures;
   bool failed;
 
   // A loss beyond all numbers is no success, whatever the accuracy.
@@ -45,7 +45,7 @@ struct Candidate {
 };
 
 // "lr 0.3, magnitude 0.01".
-std::string ValuesOf(const GridRun& run) {
+std::string ValuesOf(const sim::GridRun& run) {
   std::string text;
   for (const auto& [axis, label] : run.labels) {
     if (axis == "seed") continue;
@@ -63,13 +63,13 @@ std::optional<double> NumberOf(const std::string& label) {
 }
 
 // The best value may lie beyond the last one that was tried.
-void PrintEdges(const Grid& grid, const GridRun& winner) {
+void PrintEdges(const sim::Grid& grid, const sim::GridRun& winner) {
   for (size_t axis = 0; axis < winner.labels.size(); ++axis) {
     const auto& [name, label] = winner.labels[axis];
     const std::optional<double> chosen = NumberOf(label);
     if (!chosen || name == "seed") continue;
     bool smaller = false, larger = false;
-    for (const GridRun& run : grid.runs) {
+    for (const sim::GridRun& run : grid.runs) {
       const std::optional<double> other = NumberOf(run.labels[axis].second);
       smaller = smaller || (other && *other < *chosen);
       larger = larger || (other && *other > *chosen);
@@ -82,7 +82,7 @@ void PrintEdges(const Grid& grid, const GridRun& winner) {
   }
 }
 
-void PrintCandidates(const Grid& grid,
+void PrintCandidates(const sim::Grid& grid,
                      const std::vector<Candidate>& candidates) {
   std::vector<std::string> columns = grid.axes;
   columns.pop_back();  // the seed
@@ -94,7 +94,7 @@ void PrintCandidates(const Grid& grid,
     for (size_t i = 0; i < labels; ++i) {
       cells.push_back(candidate.run->labels[i].second);
     }
-    const Figures& figures = candidate.figures;
+    const sim::Figures& figures = candidate.figures;
     cells.insert(
         cells.end(),
         {Percent(figures.last_accuracy), Percent(figures.best_accuracy),
@@ -108,13 +108,14 @@ void PrintCandidates(const Grid& grid,
 
 int Tune(const TuneArguments& arguments) {
   // First as a config, which a grid is not.
-  const Result<Config> config = LoadConfig(arguments.file, arguments.settings);
+  const Result<sim::Config> config =
+      sim::LoadConfig(arguments.file, arguments.settings);
   if (!config) return Fail(config.error().ToString());
-  GridOptions options;
+  sim::GridOptions options;
   options.settings = arguments.settings;
   options.settings.push_back(fmt::format("rounds.count={}", arguments.rounds));
   options.lists = arguments.lists;
-  const Result<Grid> grid = LoadGrid(arguments.file, options);
+  const Result<sim::Grid> grid = sim::LoadGrid(arguments.file, options);
   if (!grid) return Fail(grid.error().ToString());
   const std::string out =
       arguments.out.empty()
@@ -129,9 +130,9 @@ int Tune(const TuneArguments& arguments) {
   }
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < grid->runs.size(); ++i) {
-    const GridOutcome& outcome = result->outcomes[i];
-    candidates.push_back({&grid->runs[i], FiguresOf(outcome.rows),
-                          outcome.state == RunState::kFailed});
+    const sim::GridOutcome& outcome = result->outcomes[i];
+    candidates.push_back({&grid->runs[i], sim::FiguresOf(outcome.rows),
+                          outcome.state == sim::RunState::kFailed});
   }
   std::ranges::stable_sort(candidates, std::greater(), [](const Candidate& c) {
     // NaN has no place in an order.
@@ -151,13 +152,13 @@ int Tune(const TuneArguments& arguments) {
   const std::string chosen =
       fmt::format("{}: {} % after {}", ValuesOf(*best.run),
                   Percent(best.figures.last_accuracy),
-                  fedmrn::Counted(arguments.rounds, "round"));
-  Config tuned = best.run->config;
+                  report::Counted(arguments.rounds, "round"));
+  sim::Config tuned = best.run->config;
   tuned.rounds.count = config->rounds.count;
   const std::string path = out + "/tuned.toml";
-  const Status written = WriteFileAtomically(
-      path,
-      AsBytes("# Chosen by fedmrn tune: " + chosen + "\n" + ConfigToml(tuned)));
+  const Status written =
+      WriteFileAtomically(path, AsBytes("# Chosen by fedmrn tune: " + chosen +
+                                        "\n" + sim::ConfigToml(tuned)));
   if (!written) return Fail(written.error().ToString());
   fmt::print("\nbest: {}\n", chosen);
   PrintEdges(*grid, *best.run);

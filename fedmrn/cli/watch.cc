@@ -43,7 +43,8 @@ class FittingLine {
 // All output of a run, from its own thread and the watcher's.
 class Screen {
  public:
-  Screen(const Config& config, const Progress& progress, std::string label)
+  Screen(const sim::Config& config, const sim::Progress& progress,
+         std::string label)
       : config_(config), progress_(progress), label_(std::move(label)) {}
   ~Screen() { Erase(); }
   Screen(const Screen&) = delete;
@@ -58,11 +59,11 @@ class Screen {
   }
 
   // The rounds so far; at first those of a resumed run.
-  void Rounds(std::span<const RoundRow> rows) {
+  void Rounds(std::span<const results::RoundRow> rows) {
     const std::lock_guard lock(mutex_);
     Erase();
     uplink_ = 0;
-    for (const RoundRow& row : rows) {
+    for (const results::RoundRow& row : rows) {
       uplink_ += row.uplink_bytes;
       if (!std::isnan(row.accuracy)) latest_ = row;
     }
@@ -76,21 +77,21 @@ class Screen {
       }
       return;
     }
-    const RoundRow& row = rows.back();
+    const results::RoundRow& row = rows.back();
     std::string scores;
     if (!std::isnan(row.accuracy)) {
       scores =
           fmt::format("  {} {:5.2f} %{}  loss {:.4f}", progress_.metric.load(),
                       100 * row.accuracy, MeanIouText(row), row.loss);
     }
-    const std::string head =
-        Head(row.round) + scores + fmt::format("  up {}", Megabytes(uplink_));
+    const std::string head = Head(row.round) + scores +
+                             fmt::format("  up {}", report::Megabytes(uplink_));
     std::string tail = fmt::format("  {:.1f} s", row.wall_s);
     if (row.dropped > 0) tail += fmt::format("  {} dropped", row.dropped);
     std::string left;
     if (const auto seconds = SecondsLeft(0);
         seconds && row.round < config_.rounds.count) {
-      left = "  left " + Duration(*seconds);
+      left = "  left " + report::Duration(*seconds);
     }
     const std::array<std::string, 3> forms = {
         head + fmt::format(" ({:.3f} bits/param)", row.uplink_bits_per_param) +
@@ -120,21 +121,21 @@ class Screen {
   }
 
   std::vector<std::string> LiveForms() {
-    const Phase phase = progress_.phase;
+    const sim::Phase phase = progress_.phase;
     const uint32_t round = progress_.round;
-    if (round == 0 || phase == Phase::kLoading) {
+    if (round == 0 || phase == sim::Phase::kLoading) {
       return {fmt::format("{}loading {}", label_, config_.data.name)};
     }
     if (round <= rounds_) return {label_ + "saving the results"};
     double share = 1;  // of the round; all but the steps takes little time
     std::string work = "adding up", short_work = work, bar;
-    if (phase == Phase::kTraining) {
+    if (phase == sim::Phase::kTraining) {
       const uint64_t done = progress_.steps_done, all = progress_.steps_total;
       share = Share(done, all);
       short_work = Counted(done, all);
       work = "step " + short_work;
       bar = " " + Bar(share);
-    } else if (phase == Phase::kEvaluating) {
+    } else if (phase == sim::Phase::kEvaluating) {
       const uint64_t done = progress_.tests_done, all = progress_.tests_total;
       short_work = fmt::format("test {:2.0f} %", 100 * Share(done, all));
       work = "test " + Counted(done, all);
@@ -147,12 +148,12 @@ class Screen {
       short_loss = fmt::format("{:.2f}", latest_.loss);
     }
     const std::string head = Head(round);
-    const std::string rate = Grouped(SamplesPerSecond());
+    const std::string rate = report::Grouped(SamplesPerSecond());
     const std::optional<double> left = SecondsLeft(share);
-    const std::string tail =
-        fmt::format("  {} {} %  loss {}  up {}  {} samples/s  left {}",
-                    progress_.metric.load(), accuracy, loss, Megabytes(uplink_),
-                    rate, left ? Duration(*left) : "?");
+    const std::string tail = fmt::format(
+        "  {} {} %  loss {}  up {}  {} samples/s  left {}",
+        progress_.metric.load(), accuracy, loss, report::Megabytes(uplink_),
+        rate, left ? report::Duration(*left) : "?");
     return {head + "  " + work + bar + tail, head + "  " + work + tail,
             fmt::format("{} {}  {} %  loss {}  up {:.1f} MB  {}/s  left {}",
                         head, short_work, accuracy, short_loss,
@@ -171,7 +172,7 @@ class Screen {
   uint64_t SamplesPerSecond() {
     const auto now = Clock::now();
     const uint64_t examples = progress_.examples_trained;
-    if (progress_.phase != Phase::kTraining) {
+    if (progress_.phase != sim::Phase::kTraining) {
       rate_since_ = now;
       rate_examples_ = examples;
       return static_cast<uint64_t>(rate_);
@@ -208,8 +209,8 @@ class Screen {
     return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
   }
 
-  const Config& config_;
-  const Progress& progress_;
+  const sim::Config& config_;
+  const sim::Progress& progress_;
   const std::string label_;
   const bool live_ = isatty(STDERR_FILENO) != 0;
   std::mutex mutex_;
@@ -218,7 +219,7 @@ class Screen {
   std::optional<Clock::time_point> begun_;
   size_t rounds_ = 0, rounds_before_ = 0;
   uint64_t uplink_ = 0;
-  RoundRow latest_;
+  results::RoundRow latest_;
   Clock::time_point rate_since_ = Clock::now();
   uint64_t rate_examples_ = 0;
   double rate_ = 0;
@@ -226,17 +227,18 @@ class Screen {
 
 }  // namespace
 
-std::string MeanIouText(const RoundRow& row) {
+std::string MeanIouText(const results::RoundRow& row) {
   if (std::isnan(row.mean_iou)) return "";
   return fmt::format("  mean IoU {:.2f} %", 100 * row.mean_iou);
 }
 
-Result<RunResult> RunWatched(const Config& config, RunOptions options,
-                             const std::string& label) {
-  Progress progress;
+Result<sim::RunResult> RunWatched(const sim::Config& config,
+                                  sim::RunOptions options,
+                                  const std::string& label) {
+  sim::Progress progress;
   Screen screen(config, progress, label);
   options.progress = &progress;
-  options.on_round = [&](std::span<const RoundRow> rows) {
+  options.on_round = [&](std::span<const results::RoundRow> rows) {
     screen.Rounds(rows);
   };
   options.log = [&](const std::string& message) { screen.Log(message); };
@@ -244,7 +246,7 @@ Result<RunResult> RunWatched(const Config& config, RunOptions options,
   const StopOnSignal stop({&progress, 1});
   std::optional<Ticker> ticker;
   if (screen.live()) ticker.emplace([&] { screen.Draw(); });
-  return Run(config, options);
+  return sim::Run(config, options);
 }
 
 }  // namespace fedmrn::cli

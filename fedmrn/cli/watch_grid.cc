@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // What a round costs, in units that runs of one grid have in common.
-double WorkOfRound(const Config& config) {
+double WorkOfRound(const sim::Config& config) {
   return static_cast<double>(config.rounds.clients_per_round) *
          static_cast<double>(config.train.epochs);
 }
@@ -28,13 +28,13 @@ double WorkOfRound(const Config& config) {
 // All output of the runs, from their threads and the ticker's.
 class GridScreen {
  public:
-  GridScreen(const Grid& grid, std::span<const GridOutcome> outcomes,
-             std::span<const Progress> progress)
+  GridScreen(const sim::Grid& grid, std::span<const sim::GridOutcome> outcomes,
+             std::span<const sim::Progress> progress)
       : grid_(grid), progress_(progress) {
     for (size_t i = 0; i < grid.runs.size(); ++i) {
       View view;
       view.rounds = view.rounds_before = outcomes[i].rows.size();
-      if (outcomes[i].state == RunState::kFinished) {
+      if (outcomes[i].state == sim::RunState::kFinished) {
         view.state = View::kEnded;
         ++done_;
       } else {
@@ -58,28 +58,29 @@ class GridScreen {
                            : fmt::format("goes on after round {}", before));
   }
 
-  void Rounds(size_t run, std::span<const RoundRow> rows) {
+  void Rounds(size_t run, std::span<const results::RoundRow> rows) {
     const std::lock_guard lock(mutex_);
     runs_[run].rounds = rows.size();
-    runs_[run].figures = FiguresOf(rows);
+    runs_[run].figures = sim::FiguresOf(rows);
   }
 
-  void Ended(size_t run, const GridOutcome& outcome) {
+  void Ended(size_t run, const sim::GridOutcome& outcome) {
     const std::lock_guard lock(mutex_);
     runs_[run].state = View::kEnded;
-    if (outcome.state == RunState::kFinished) {
+    if (outcome.state == sim::RunState::kFinished) {
       ++done_;
-      const Figures figures = FiguresOf(outcome.rows);
+      const sim::Figures figures = sim::FiguresOf(outcome.rows);
       std::string line = fmt::format(
           "accuracy {} %, best {} %, up {:.2f} MB, {}",
           Percent(figures.last_accuracy), Percent(figures.best_accuracy),
-          figures.uplink_bytes / 1e6, Duration(figures.seconds));
+          figures.uplink_bytes / 1e6, report::Duration(figures.seconds));
       uint64_t dropped = 0;
-      for (const RoundRow& row : outcome.rows) dropped += row.dropped;
-      if (dropped > 0) line += fmt::format(", {} dropped", Grouped(dropped));
+      for (const results::RoundRow& row : outcome.rows) dropped += row.dropped;
+      if (dropped > 0)
+        line += fmt::format(", {} dropped", report::Grouped(dropped));
       if (!live_) line += fmt::format(" ({} of {} done)", done_, runs_.size());
       Print(run, line);
-    } else if (outcome.state == RunState::kFailed) {
+    } else if (outcome.state == sim::RunState::kFailed) {
       ++failed_;
       Print(run, "failed: " + outcome.error);
     }
@@ -108,7 +109,7 @@ class GridScreen {
   struct View {
     enum { kWaiting, kRunning, kEnded } state = kWaiting;
     size_t rounds = 0, rounds_before = 0;  // before: of an earlier program
-    Figures figures;
+    sim::Figures figures;
     bool logged = false;
   };
 
@@ -132,11 +133,11 @@ class GridScreen {
   // share.
   double RoundsDone(size_t run) const {
     const View& view = runs_[run];
-    const Progress& progress = progress_[run];
+    const sim::Progress& progress = progress_[run];
     if (view.state != View::kRunning || progress.round <= view.rounds) {
       return static_cast<double>(view.rounds);
     }
-    const double share = progress.phase == Phase::kTraining
+    const double share = progress.phase == sim::Phase::kTraining
                              ? Share(progress.steps_done, progress.steps_total)
                              : 1;  // all but the steps takes little time
     return static_cast<double>(view.rounds) + share;
@@ -158,8 +159,8 @@ class GridScreen {
 
   // The fullest form that fits.
   std::string RunLine(size_t run, size_t width) const {
-    const Config& config = grid_.runs[run].config;
-    const Figures& figures = runs_[run].figures;
+    const sim::Config& config = grid_.runs[run].config;
+    const sim::Figures& figures = runs_[run].figures;
     const std::string name =
         fmt::format("{:<{}}", grid_.runs[run].name, name_width_);
     const uint32_t round = progress_[run].round;
@@ -198,7 +199,7 @@ class GridScreen {
   std::optional<double> SecondsLeft() const {
     double done = 0, left = 0;
     for (size_t i = 0; i < runs_.size(); ++i) {
-      const Config& config = grid_.runs[i].config;
+      const sim::Config& config = grid_.runs[i].config;
       const double rounds = RoundsDone(i), work = WorkOfRound(config);
       done += work * (rounds - static_cast<double>(runs_[i].rounds_before));
       if (runs_[i].state != View::kEnded) {
@@ -211,8 +212,8 @@ class GridScreen {
     return elapsed / done * left;
   }
 
-  const Grid& grid_;
-  const std::span<const Progress> progress_;
+  const sim::Grid& grid_;
+  const std::span<const sim::Progress> progress_;
   const bool live_ = isatty(STDERR_FILENO) != 0;
   const Clock::time_point begun_ = Clock::now();
   std::mutex mutex_;
@@ -224,33 +225,34 @@ class GridScreen {
 
 }  // namespace
 
-Result<GridResult> RunGridWatched(const Grid& grid, const std::string& out,
+Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
                                   uint32_t jobs) {
-  Result<std::vector<GridOutcome>> found = FindRuns(grid, out);
+  Result<std::vector<sim::GridOutcome>> found = sim::FindRuns(grid, out);
   if (!found) return found.error();
   GridResult result{*std::move(found), false};
-  const auto count = [&](RunState state) {
-    return std::ranges::count(result.outcomes, state, &GridOutcome::state);
+  const auto count = [&](sim::RunState state) {
+    return std::ranges::count(result.outcomes, state, &sim::GridOutcome::state);
   };
   if (!grid.summary.empty()) fmt::print(stderr, "{}\n", grid.summary);
   fmt::print(stderr,
              "runs: {} finished, {} interrupted, {} new; {} at a time; results "
              "in {}\n",
-             count(RunState::kFinished), count(RunState::kInterrupted),
-             count(RunState::kNew), jobs, out);
+             count(sim::RunState::kFinished),
+             count(sim::RunState::kInterrupted), count(sim::RunState::kNew),
+             jobs, out);
 
-  std::vector<Progress> progress(grid.runs.size());
+  std::vector<sim::Progress> progress(grid.runs.size());
   GridScreen screen(grid, result.outcomes, progress);
-  GridRunOptions options;
+  sim::GridRunOptions options;
   options.out = out;
   options.jobs = jobs;
   options.version = FEDMRN_VERSION;
   options.progress = progress;
   options.on_start = [&](size_t run) { screen.Started(run); };
-  options.on_round = [&](size_t run, std::span<const RoundRow> rows) {
+  options.on_round = [&](size_t run, std::span<const results::RoundRow> rows) {
     screen.Rounds(run, rows);
   };
-  options.on_end = [&](size_t run, const GridOutcome& outcome) {
+  options.on_end = [&](size_t run, const sim::GridOutcome& outcome) {
     screen.Ended(run, outcome);
   };
   options.log = [&](size_t run, const std::string& message) {
@@ -259,7 +261,7 @@ Result<GridResult> RunGridWatched(const Grid& grid, const std::string& out,
   const StopOnSignal stop(progress);
   std::optional<Ticker> ticker;
   if (screen.live()) ticker.emplace([&] { screen.Draw(); });
-  const Status ran = RunGrid(grid, options, result.outcomes);
+  const Status ran = sim::RunGrid(grid, options, result.outcomes);
   if (!ran) return ran.error();
   result.stopped = progress[0].stop;
   return result;
@@ -269,10 +271,10 @@ uint32_t DefaultJobs() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-bool PrintFailures(const Grid& grid, const GridResult& result) {
+bool PrintFailures(const sim::Grid& grid, const GridResult& result) {
   bool any = false;
   for (size_t i = 0; i < grid.runs.size(); ++i) {
-    if (result.outcomes[i].state != RunState::kFailed) continue;
+    if (result.outcomes[i].state != sim::RunState::kFailed) continue;
     fmt::print(stderr, "{} failed: {}\n", grid.runs[i].name,
                result.outcomes[i].error);
     any = true;

@@ -6,26 +6,26 @@
 #include <string>
 #include <vector>
 
+#include "fedmrn/base/result.h"
 #include "fedmrn/cli/live.h"
-#include "fedmrn/core/result.h"
 #include "fedmrn/sim/compare.h"
 #include "fedmrn/sim/grid.h"
 
 namespace fedmrn::cli {
 
 struct GridResult {
-  std::vector<GridOutcome> outcomes;
+  std::vector<sim::GridOutcome> outcomes;
   bool stopped = false;  // by Ctrl-C; the same command goes on
 };
 
 // Runs what is not finished in the folder `out`, with progress on stderr.
-Result<GridResult> RunGridWatched(const Grid& grid, const std::string& out,
+Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
                                   uint32_t jobs);
 
 // For --jobs: as many runs at the same time as there are cores.
 uint32_t DefaultJobs();
 
 // Failed runs on stderr, each with its reason; whether there are any.
-bool PrintFailures(const Grid& grid, const GridResult& result);
+bool PrintFailures(const sim::Grid& grid, const GridResult& result);
 
 }  // namespace fedmrn::cli

@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "fedmrn/core/bytes.h"
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/tile.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <thread>
 
+#include "fedmrn/base/check.h"
+#include "fedmrn/base/parallel.h"
 #include "fedmrn/core/accumulate.h"
-#include "fedmrn/core/check.h"
 #include "fedmrn/core/scan.h"
 #include "fedmrn/core/tile.h"
 
@@ -32,12 +32,9 @@ void ParallelTiles(uint64_t params, int threads, Fn fn) {
   const uint64_t tiles = TilesFor(params);
   const uint64_t parts =
       std::clamp<uint64_t>(threads > 0 ? threads : 1, 1, tiles);
-  std::vector<std::thread> others;
-  for (uint64_t p = 1; p < parts; ++p) {
-    others.emplace_back(fn, tiles * p / parts, tiles * (p + 1) / parts);
-  }
-  fn(0, tiles / parts);
-  for (std::thread& other : others) other.join();
+  ParallelFor(parts, parts, [&](size_t, size_t p) {
+    fn(tiles * p / parts, tiles * (p + 1) / parts);
+  });
 }
 
 Error Foreign(std::string message) {

@@ -15,9 +15,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "fedmrn/base/result.h"
 #include "fedmrn/core/accumulate.h"
 #include "fedmrn/core/frame.h"
-#include "fedmrn/core/result.h"
 
 namespace fedmrn {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "fedmrn/core/bytes.h"
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/result.h"
 
 namespace fedmrn {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/float16.h"
 #include "fedmrn/core/scan.h"
 

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <span>
 
-#include "fedmrn/core/bytes.h"
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/result.h"
 #include "fedmrn/core/codec.h"
 #include "fedmrn/core/noise.h"
-#include "fedmrn/core/result.h"
 
 namespace fedmrn {
 

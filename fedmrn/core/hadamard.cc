@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/check.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fedmrn/core/hadamard.cc"

@@ -1,6 +1,6 @@
 #include "fedmrn/core/layout.h"
 
-#include "fedmrn/core/bytes.h"
+#include "fedmrn/base/bytes.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

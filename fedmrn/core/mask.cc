@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "fedmrn/core/bytes.h"
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/draws.h"
 #include "fedmrn/core/philox.h"
 #include "fedmrn/core/tile.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "fedmrn/core/bytes.h"
+#include "fedmrn/base/bytes.h"
 #include "fedmrn/core/test_util.h"
 
 namespace fedmrn {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <memory>
 
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/tile.h"
 
 #undef HWY_TARGET_INCLUDE

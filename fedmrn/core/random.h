@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/draws.h"
 #include "fedmrn/core/philox.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "fedmrn/core/bytes.h"
+#include "fedmrn/base/bytes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fedmrn/core/scan.cc"

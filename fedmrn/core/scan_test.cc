@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "fedmrn/core/bytes.h"
+#include "fedmrn/base/bytes.h"
 #include "fedmrn/core/test_util.h"
 
 namespace fedmrn {

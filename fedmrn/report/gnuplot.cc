@@ -8,10 +8,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/report/text.h"
-#include "fedmrn/sim/files.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 // A folder that goes away with its contents.
@@ -166,4 +166,4 @@ std::string InlineSvg(std::string_view svg, const Picture& picture) {
   return out + body;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 inline constexpr char kInk[] = "#222222";    // text, what stands out
 inline constexpr char kMuted[] = "#666666";  // text of less weight
@@ -42,4 +42,4 @@ Status WritePicture(const Picture& picture, const std::string& path);
 // --axis and --grid.
 std::string InlineSvg(std::string_view svg, const Picture& picture);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

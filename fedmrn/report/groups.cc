@@ -14,7 +14,7 @@
 #include "fedmrn/report/text.h"
 #include "fedmrn/sim/config.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 using Values = std::map<std::string, std::string>;
@@ -30,7 +30,7 @@ std::string Canonical(const std::string& value) {
 }
 
 bool ChangesResults(std::string_view key) {
-  for (const ConfigKey& known : ConfigKeys()) {
+  for (const sim::ConfigKey& known : sim::ConfigKeys()) {
     if (known.name == key) return known.changes_results;
   }
   return !key.starts_with("run.");
@@ -78,14 +78,14 @@ Values DefaultsOf(const SavedRun& run, const std::string& method) {
   for (const char* key : {"data.name", "model.name"}) {
     // Of other versions' runs it may be unknown.
     std::vector<std::string> one = {std::string(key) + "=" + run.Get(key)};
-    if (ParseConfig("", "", one)) settings.push_back(one[0]);
+    if (sim::ParseConfig("", "", one)) settings.push_back(one[0]);
   }
   settings.push_back("method.name=" + method);
-  const Result<Config> known = ParseConfig("", "", settings);
+  const Result<sim::Config> known = sim::ParseConfig("", "", settings);
   if (!known) settings.pop_back();
   Values defaults;
-  for (const auto& [key, value] :
-       ConfigValues(known ? *known : ParseConfig("", "", settings).value())) {
+  for (const auto& [key, value] : sim::ConfigValues(
+           known ? *known : sim::ParseConfig("", "", settings).value())) {
     defaults[key] = Canonical(value);
   }
   defaults.erase("method.name");
@@ -173,7 +173,7 @@ void Measure(Group& group) {
   double bytes = 0;
   for (const SavedRun* run : group.runs) {
     double top = std::nan(""), end = std::nan("");
-    for (const RoundRow& row : run->rows) {
+    for (const results::RoundRow& row : run->rows) {
       bytes += static_cast<double>(row.uplink_bytes);
       if (std::isnan(row.accuracy)) continue;
       end = Percent(row.accuracy);
@@ -182,8 +182,8 @@ void Measure(Group& group) {
     best.push_back(top);
     last.push_back(end);
   }
-  group.best = SpreadOf(best);
-  group.last = SpreadOf(last);
+  group.best = results::SpreadOf(best);
+  group.last = results::SpreadOf(last);
   group.uploaded_mb = bytes / 1e6 / static_cast<double>(group.runs.size());
   group.cost = CostOf(group.runs);
 }
@@ -324,7 +324,7 @@ Cost CostOf(std::span<const SavedRun* const> runs) {
   Cost cost;
   double clients = 0, params = 0, values = 0;
   for (const SavedRun* run : runs) {
-    for (const RoundRow& row : run->rows) {
+    for (const results::RoundRow& row : run->rows) {
       // Frames that were refused count where they are part of the upload.
       const auto bytes = [](uint64_t count) {
         return static_cast<double>(count);
@@ -448,4 +448,4 @@ Study MakeStudy(std::vector<SavedRun> runs) {
   return study;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -12,7 +12,7 @@
 
 #include "fedmrn/report/runs.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 // What some runs cost, per client that answered.
 struct Cost {
@@ -38,7 +38,7 @@ struct Group {
   bool ablation = false;
   bool noise_variant = false;
   std::vector<const SavedRun*> runs;  // by seed
-  Spread best, last;                  // accuracy, percent
+  results::Spread best, last;         // accuracy, percent
   double uploaded_mb = 0;             // of a whole run, mean
   Cost cost;
 
@@ -95,4 +95,4 @@ struct Study {
 
 Study MakeStudy(std::vector<SavedRun> runs);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

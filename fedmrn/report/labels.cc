@@ -7,9 +7,9 @@
 
 #include "fedmrn/report/text.h"
 #include "fedmrn/sim/run.h"
-#include "fedmrn/train/dataset.h"
+#include "fedmrn/train/data/dataset.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 constexpr size_t kClientsDrawn = 100;
@@ -31,18 +31,19 @@ std::vector<uint32_t> ClientLabels::CountsOf(size_t client) const {
   return counts;
 }
 
-Result<ClientLabels> LoadClientLabels(const Config& config) {
-  Result<Data> data = LoadData(DataSettingsOf(config));
+Result<ClientLabels> LoadClientLabels(const sim::Config& config) {
+  Result<train::Data> data = train::LoadData(sim::DataSettingsOf(config));
   if (!data) return data.error();
   ClientLabels view{config, data->classes, std::move(data->labels), {}};
-  Result<Partition> partition = MakePartition(
-      PartitionSettingsOf(config), view.labels, view.classes, data->clients);
+  Result<sim::Partition> partition =
+      sim::MakePartition(sim::PartitionSettingsOf(config), view.labels,
+                         view.classes, data->clients);
   if (!partition) return partition.error();
   view.partition = std::move(*partition);
   return view;
 }
 
-std::string PartitionText(const Config& config) {
+std::string PartitionText(const sim::Config& config) {
   const auto& partition = config.partition;
   if (partition.kind == "dirichlet") {
     return fmt::format("dirichlet, alpha {}", partition.alpha);
@@ -162,4 +163,4 @@ Picture LabelPicture(const ClientLabels& view, const std::string& name) {
   return picture;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -13,7 +13,7 @@
 #include "fedmrn/report/text.h"
 #include "fedmrn/sim/config.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 constexpr char kStyle[] = R"css(
@@ -337,9 +337,9 @@ class PageWriter {
   }
 
   // A run's data and partition as this program knows them.
-  static Result<Config> PartitionConfig(const SavedRun& run) {
+  static Result<sim::Config> PartitionConfig(const SavedRun& run) {
     std::vector<std::string> settings;
-    for (const ConfigKey& key : ConfigKeys()) {
+    for (const sim::ConfigKey& key : sim::ConfigKeys()) {
       const bool needed = key.name == "seed" || key.name.starts_with("data.") ||
                           key.name.starts_with("partition.");
       const std::string value = run.Get(key.name);
@@ -349,7 +349,7 @@ class PageWriter {
     }
     // Only the partition matters, so a round may have any number of clients.
     settings.push_back("rounds.clients_per_round=1");
-    return ParseConfig("", "", settings);
+    return sim::ParseConfig("", "", settings);
   }
 
   void Labels() {
@@ -359,7 +359,7 @@ class PageWriter {
         const SavedRun& run = *cell.groups.front().runs.front();
         const std::string title =
             fmt::format("{}, {}", DataTitle(setting.data), cell.name);
-        const Result<Config> config = PartitionConfig(run);
+        const Result<sim::Config> config = PartitionConfig(run);
         const std::string key =
             config ? fmt::format("{} {} {}", title, PartitionText(*config),
                                  config->partition.clients)
@@ -398,7 +398,7 @@ class PageWriter {
           "fedmrn run {} --out {}", ShellWord(run.folder + "/config.toml"),
           ShellWord(run.folder + "-again"));
       double seconds = 0;
-      for (const RoundRow& row : run.rows) seconds += row.wall_s;
+      for (const results::RoundRow& row : run.rows) seconds += row.wall_s;
       std::string facts = fmt::format(
           "{}, {}, {}, seed {}: {}", MethodTitle(run.Get("method.name")),
           DataTitle(run.Get("data.name")), run.Get("partition.kind"),
@@ -447,4 +447,4 @@ bool MadeByReport(std::string_view text) {
          text.starts_with(MarkdownReport(none).substr(0, 20));
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

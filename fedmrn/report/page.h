@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
 #include "fedmrn/report/gnuplot.h"
 #include "fedmrn/report/groups.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 struct Page {
   std::string html;
@@ -27,4 +27,4 @@ Result<Page> MakePage(const Study& study, std::string_view version,
 // `text` is HTML, Markdown or CSV of this library.
 bool MadeByReport(std::string_view text);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

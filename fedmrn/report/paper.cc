@@ -5,7 +5,7 @@
 
 #include "fedmrn/report/gnuplot.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 // Those of Tables 1 and 2, then the appendix's.
@@ -152,4 +152,4 @@ std::string MethodTitle(std::string_view method) {
   return std::string(title.empty() ? method : title);
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

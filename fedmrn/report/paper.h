@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 // The paper's partitions, in its order.
 struct PaperPartition {
@@ -69,4 +69,4 @@ const MethodStyle& StyleOf(std::string_view method);
 size_t MethodOrder(std::string_view method);
 std::string MethodTitle(std::string_view method);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

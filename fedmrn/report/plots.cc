@@ -12,7 +12,7 @@
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/text.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 // Scaled to a phone's width the text is still as high as 10 pixels.
@@ -185,7 +185,7 @@ std::vector<Point> CurveOf(const Group& group) {
   std::map<uint32_t, size_t> counts;
   for (const SavedRun* run : group.runs) {
     double megabytes = 0;
-    for (const RoundRow& row : run->rows) {
+    for (const results::RoundRow& row : run->rows) {
       megabytes += static_cast<double>(row.uplink_bytes) / 1e6;
       if (std::isnan(row.accuracy)) continue;
       Point& sum = sums[row.round];
@@ -571,4 +571,4 @@ Picture UploadPicture(const Setting& setting) {
                  bars);
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

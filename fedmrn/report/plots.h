@@ -7,7 +7,7 @@
 #include "fedmrn/report/gnuplot.h"
 #include "fedmrn/report/groups.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 enum class Against { kRounds, kUpload };
 // Accuracy of what a cell compares, mean of the seeds.
@@ -27,4 +27,4 @@ Picture TrainTimePicture(const Setting& setting);
 Picture CompressionTimePicture(const Setting& setting);
 Picture UploadPicture(const Setting& setting);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -8,11 +8,11 @@
 #include "fedmrn/report/runs.h"
 #include "fedmrn/report/tables.h"
 #include "fedmrn/report/text.h"
+#include "fedmrn/results/results.h"
 #include "fedmrn/sim/config.h"
-#include "fedmrn/sim/results.h"
 #include "gtest/gtest.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 constexpr uint64_t kParams = 1000, kDense = 10;
@@ -34,8 +34,8 @@ class ReportTest : public ::testing::Test {
   void MakeRun(const std::string& name,
                const std::vector<std::string>& settings, double best,
                bool finished = true) {
-    const Config config = ParseConfig("", "", settings).value();
-    std::vector<RoundRow> rows(2);
+    const sim::Config config = sim::ParseConfig("", "", settings).value();
+    std::vector<results::RoundRow> rows(2);
     for (uint32_t i = 0; i < rows.size(); ++i) {
       rows[i].round = i + 1;
       rows[i].accuracy = best - 0.01 * i;
@@ -48,7 +48,7 @@ class ReportTest : public ::testing::Test {
       rows[i].encode_s = 0.5;
       rows[i].wall_s = 10;
     }
-    RunInfo info;
+    results::RunInfo info;
     info.version = "1.2.3";
     info.started = 1'700'000'000;
     if (finished) info.ended = info.started + 20;
@@ -56,8 +56,9 @@ class ReportTest : public ::testing::Test {
     info.dense_values = kDense;
     info.model_sha256 = "abc";
     std::filesystem::create_directories(Path(name));
-    ASSERT_TRUE(WriteRunJson(Path(name + "/run.json"), config, info, rows));
-    ASSERT_TRUE(WriteRoundsCsv(Path(name + "/rounds.csv"), rows));
+    ASSERT_TRUE(results::WriteRunJson(Path(name + "/run.json"),
+                                      sim::ConfigValues(config), info, rows));
+    ASSERT_TRUE(results::WriteRoundsCsv(Path(name + "/rounds.csv"), rows));
   }
 
   Study ReadStudy() const {
@@ -114,7 +115,7 @@ TEST(Paper, AgreesWithConfigs) {
     std::ifstream file(entry.path());
     std::string line;
     std::getline(file, line);
-    const Result<Config> config = LoadConfig(entry.path(), {});
+    const Result<sim::Config> config = sim::LoadConfig(entry.path(), {});
     ASSERT_TRUE(config) << config.error().ToString();
     const auto paper = PaperResult(config->method.name, config->data.name,
                                    config->partition.kind);
@@ -135,10 +136,11 @@ TEST(Text, Quoting) {
 }
 
 TEST(Statistics, SampleDeviation) {
-  const Spread spread = SpreadOf(std::vector<double>{1, 2, 3, 4});
+  const results::Spread spread =
+      results::SpreadOf(std::vector<double>{1, 2, 3, 4});
   EXPECT_DOUBLE_EQ(spread.mean, 2.5);
   EXPECT_DOUBLE_EQ(spread.std, std::sqrt(5.0 / 3));
-  EXPECT_TRUE(std::isnan(SpreadOf(std::vector<double>{7}).std));
+  EXPECT_TRUE(std::isnan(results::SpreadOf(std::vector<double>{7}).std));
 }
 
 TEST_F(ReportTest, SeedsAreOneGroup) {
@@ -293,10 +295,11 @@ TEST_F(ReportTest, ConfigReadsBack) {
       kFedMrn, kLabels, "seed=7", "data.dir=a \"folder\"", "train.lr=0.3"};
   MakeRun("a", settings, 0.9);
   const std::vector<SavedRun> runs = ReadRuns(std::vector{folder_}).value();
-  const Result<Config> config = ParseConfig(ConfigToml(runs.at(0)), "", {});
+  const Result<sim::Config> config =
+      sim::ParseConfig(ConfigToml(runs.at(0)), "", {});
   ASSERT_TRUE(config) << config.error().ToString();
-  EXPECT_EQ(ConfigValues(*config),
-            ConfigValues(ParseConfig("", "", settings).value()));
+  EXPECT_EQ(sim::ConfigValues(*config),
+            sim::ConfigValues(sim::ParseConfig("", "", settings).value()));
 }
 
 TEST_F(ReportTest, KnowsItsOwnFiles) {
@@ -310,4 +313,4 @@ TEST_F(ReportTest, KnowsItsOwnFiles) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::report

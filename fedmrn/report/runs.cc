@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/report/text.h"
-#include "fedmrn/sim/files.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -99,7 +99,8 @@ Result<SavedRun> ReadRun(const std::string& folder) {
 
   const Result<Bytes> csv = ReadFile(csv_path);
   if (!csv) return csv.error();
-  Result<std::vector<RoundRow>> rows = ParseRoundsCsv(AsText(*csv));
+  Result<std::vector<results::RoundRow>> rows =
+      results::ParseRoundsCsv(AsText(*csv));
   if (!rows) return Bad(csv_path, rows.error().ToString());
   run.rows = std::move(*rows);
   if (run.rows.size() != CountOf(At(json, "rounds_done")) && run.finished) {
@@ -195,4 +196,4 @@ std::string ConfigToml(const SavedRun& run) {
   return top + text;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -11,17 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "fedmrn/core/result.h"
-#include "fedmrn/sim/results.h"
+#include "fedmrn/base/result.h"
+#include "fedmrn/results/results.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 struct SavedRun {
   std::string folder;  // as given, or found below what was given
   // {"train.lr", "0.1"}, in the file's order; values as JSON and TOML write
   // them, so text is in quotes.
   std::vector<std::pair<std::string, std::string>> config;
-  std::vector<RoundRow> rows;
+  std::vector<results::RoundRow> rows;
   bool finished = false;
   uint64_t masked_params = 0;
   uint64_t dense_values = 0;
@@ -43,4 +43,4 @@ Result<std::vector<SavedRun>> ReadRuns(std::span<const std::string> dirs);
 // The config as TOML that `fedmrn run` takes.
 std::string ConfigToml(const SavedRun& run);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -10,7 +10,7 @@
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/text.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 namespace {
 
 std::string Fixed(double value, int digits) {
@@ -25,7 +25,7 @@ std::string Signed(double value, int digits) {
   return (zero ? "±" : value < 0 ? "−" : "+") + text;
 }
 
-std::string SpreadText(const Spread& spread) {
+std::string SpreadText(const results::Spread& spread) {
   if (!std::isfinite(spread.std)) return Fixed(spread.mean, 2);
   return fmt::format("{:.2f} ± {:.2f}", spread.mean, spread.std);
 }
@@ -200,7 +200,7 @@ Table UploadTable(const Setting& setting) {
     const Cost cost = CostOf(row.runs);
     double bytes = 0;
     for (const SavedRun* run : row.runs) {
-      for (const RoundRow& round : run->rows) {
+      for (const results::RoundRow& round : run->rows) {
         bytes += static_cast<double>(round.uplink_bytes);
       }
     }
@@ -358,4 +358,4 @@ std::string CsvReport(const Study& study) {
   return out;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

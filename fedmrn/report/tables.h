@@ -7,7 +7,7 @@
 
 #include "fedmrn/report/groups.h"
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 // Row headers in the first column, numbers in the others. A missing number is
 // kGap.
@@ -41,4 +41,4 @@ std::string MarkdownReport(const Study& study);
 // One row per group.
 std::string CsvReport(const Study& study);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace fedmrn {
+namespace fedmrn::report {
 
 // 1234567 -> "1,234,567", whatever the locale.
 inline std::string Grouped(uint64_t value) {
@@ -87,4 +87,4 @@ inline std::string ShellWord(std::string_view text) {
   return out + "'";
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::report

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -12,11 +11,11 @@
 #include <thread>
 #include <utility>
 
-#include "fedmrn/sim/checkpoint.h"
-#include "fedmrn/sim/files.h"
+#include "fedmrn/base/files.h"
+#include "fedmrn/base/parallel.h"
+#include "fedmrn/results/checkpoint.h"
 #include "fedmrn/sim/run.h"
-
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 std::string FolderOf(const std::string& out, const GridRun& run) {
@@ -32,7 +31,7 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
   if (std::filesystem::exists(json_path)) {
     const Result<Bytes> json = ReadFile(json_path);
     if (!json) return json.error();
-    const Result<bool> finished = RunJsonFinished(AsText(*json));
+    const Result<bool> finished = results::RunJsonFinished(AsText(*json));
     if (!finished) return damaged(json_path + " " + finished.error().message);
     if (*finished) {
       const Result<Bytes> toml = ReadFile(folder + "/config.toml");
@@ -43,7 +42,8 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
       const std::string csv_path = folder + "/rounds.csv";
       const Result<Bytes> csv = ReadFile(csv_path);
       if (!csv) return damaged(csv.error().message);
-      Result<std::vector<RoundRow>> rows = ParseRoundsCsv(AsText(*csv));
+      Result<std::vector<results::RoundRow>> rows =
+          results::ParseRoundsCsv(AsText(*csv));
       if (!rows) return damaged(csv_path + ": " + rows.error().message);
       if (rows->size() != config.rounds.count) {
         return damaged(fmt::format("{} has {} of {} rounds", csv_path,
@@ -52,8 +52,9 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
       return GridOutcome{RunState::kFinished, *std::move(rows), ""};
     }
   }
-  Result<std::optional<Checkpoint>> checkpoint =
-      LoadCheckpoint(folder + "/checkpoints", [](const std::string&) {});
+  Result<std::optional<results::Checkpoint>> checkpoint =
+      results::LoadCheckpoint(folder + "/checkpoints",
+                              [](const std::string&) {});
   if (!checkpoint) return damaged(checkpoint.error().message);
   if (!checkpoint->has_value()) {
     if (!std::filesystem::exists(json_path)) return GridOutcome{};
@@ -116,7 +117,7 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
     run_options.resume = true;
     run_options.version = options.version;
     run_options.progress = &options.progress[i];
-    run_options.on_round = [&](std::span<const RoundRow> rows) {
+    run_options.on_round = [&](std::span<const results::RoundRow> rows) {
       outcome.rows.assign(rows.begin(), rows.end());
       call(options.on_round, rows);
     };
@@ -141,22 +142,15 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
     }
     call(options.on_end, outcome);
   };
-  std::atomic<size_t> next = 0;
-  std::vector<std::thread> threads;
-  for (uint32_t job = 0; job < jobs; ++job) {
-    threads.emplace_back([&] {
-      for (size_t at; (at = next++) < waiting.size();) {
-        if (!options.progress[waiting[at]].stop) run_one(waiting[at]);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  ParallelFor(waiting.size(), jobs, [&](size_t, size_t at) {
+    if (!options.progress[waiting[at]].stop) run_one(waiting[at]);
+  });
   return Ok();
 }
 
-Figures FiguresOf(std::span<const RoundRow> rows) {
+Figures FiguresOf(std::span<const results::RoundRow> rows) {
   Figures figures;
-  for (const RoundRow& row : rows) {
+  for (const results::RoundRow& row : rows) {
     figures.uplink_bytes += static_cast<double>(row.uplink_bytes);
     figures.uplink_bits_per_param +=
         row.uplink_bits_per_param / static_cast<double>(rows.size());
@@ -194,7 +188,7 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
     for (double Figures::*figure : kFigures) {
       std::vector<double> values;
       for (const Figures& run : finished[i]) values.push_back(run.*figure);
-      const Spread spread = SpreadOf(values);
+      const results::Spread spread = results::SpreadOf(values);
       rows[i].mean.*figure = spread.mean;
       rows[i].deviation.*figure = spread.std;
     }
@@ -224,4 +218,4 @@ std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
   return csv;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -10,19 +10,19 @@
 #include <string>
 #include <vector>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
+#include "fedmrn/results/results.h"
 #include "fedmrn/sim/grid.h"
 #include "fedmrn/sim/progress.h"
-#include "fedmrn/sim/results.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 enum class RunState { kNew, kInterrupted, kFinished, kFailed };
 
 // A run of a grid as it stands.
 struct GridOutcome {
   RunState state = RunState::kNew;
-  std::vector<RoundRow> rows;
+  std::vector<results::RoundRow> rows;
   std::string error;  // of a failed one
 };
 
@@ -39,7 +39,8 @@ struct GridRunOptions {
   // Called by one thread at a time, with the index of the run.
   std::function<void(size_t run)> on_start;
   // With the rows of a resumed run first, then after each round.
-  std::function<void(size_t run, std::span<const RoundRow> rows)> on_round;
+  std::function<void(size_t run, std::span<const results::RoundRow> rows)>
+      on_round;
   std::function<void(size_t run, const GridOutcome& outcome)> on_end;
   std::function<void(size_t run, const std::string& message)> log;
 };
@@ -60,7 +61,7 @@ struct Figures {
   double uplink_bits_per_param = 0;  // mean of the rounds
   double seconds = 0;
 };
-Figures FiguresOf(std::span<const RoundRow> rows);
+Figures FiguresOf(std::span<const results::RoundRow> rows);
 
 // Runs that differ in their seed alone, of which `seeds` are finished.
 struct SummaryRow {
@@ -74,4 +75,4 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
 // Names and units as in rounds.csv; what is not known is an empty field.
 std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

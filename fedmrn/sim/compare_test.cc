@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "fedmrn/sim/files.h"
+#include "fedmrn/base/files.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
-std::vector<RoundRow> Rows(std::vector<double> accuracies) {
-  std::vector<RoundRow> rows;
+std::vector<results::RoundRow> Rows(std::vector<double> accuracies) {
+  std::vector<results::RoundRow> rows;
   for (const double accuracy : accuracies) {
-    RoundRow row;
+    results::RoundRow row;
     row.round = static_cast<uint32_t>(rows.size()) + 1;
     row.accuracy = accuracy;
     row.loss = 1 - accuracy;
@@ -157,4 +157,4 @@ TEST_F(RunGridTest, OneProcessAtATime) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

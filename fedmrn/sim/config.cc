@@ -12,14 +12,14 @@
 #include <utility>
 #include <variant>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/core/noise.h"
-#include "fedmrn/sim/files.h"
 #include "fedmrn/sim/toml.h"
-#include "fedmrn/train/dataset.h"
-#include "fedmrn/train/method.h"
-#include "fedmrn/train/model.h"
+#include "fedmrn/train/data/dataset.h"
+#include "fedmrn/train/method/method.h"
+#include "fedmrn/train/model/model.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 using Field = std::variant<uint64_t*, uint32_t*, double*, bool*, std::string*>;
@@ -159,8 +159,9 @@ std::string_view ChoicesOf(const Row& row) {
     }
     return text;
   };
-  static const std::string data_sets = names(DataSets()),
-                           models = names(Models()), methods = names(Methods());
+  static const std::string data_sets = names(train::DataSets()),
+                           models = names(train::Models()),
+                           methods = names(train::Methods());
   if (row.choices == kDataSets) return data_sets;
   if (row.choices == kModels) return models;
   if (row.choices == kMethods) return methods;
@@ -543,14 +544,14 @@ class Parser {
   }
 
   void FillDefaults() {
-    const DataSet& set = *FindDataSet(config_.data.name);
+    const train::DataSet& set = *train::FindDataSet(config_.data.name);
     if (!Given("model.name")) {
       config_.model.name =
           config_.model.torchscript.empty() ? set.model : "torchscript";
     }
-    const ModelRow& model = *FindModel(config_.model.name);
+    const train::ModelRow& model = *train::FindModel(config_.model.name);
     if (!Given("partition.kind")) config_.partition.kind = set.partition;
-    const Method& method = *FindMethod(config_.method.name);
+    const train::Method& method = *train::FindMethod(config_.method.name);
     // A method that starts from a model of its own does not train weights.
     const bool trains_weights = method.initialize == nullptr;
     if (!Given("train.lr")) {
@@ -590,7 +591,7 @@ class Parser {
                  text(rounds.clients_per_round));
     }
     if (Sound({"method.magnitude", "method.name"}) &&
-        FindCodec(FindMethod(config_.method.name)->codec)->uses_noise &&
+        FindCodec(train::FindMethod(config_.method.name)->codec)->uses_noise &&
         config_.method.magnitude < kMinMagnitude) {
       Refuse({"method.magnitude"},
              "must be a number above 0 (2^-64 or more) and at most 16 for " +
@@ -607,7 +608,8 @@ class Parser {
     }
     if (Sound({"method.error_feedback", "method.name"}) &&
         config_.method.error_feedback &&
-        !CompressesAfterTraining(*FindMethod(config_.method.name))) {
+        !train::CompressesAfterTraining(
+            *train::FindMethod(config_.method.name))) {
       Refuse({"method.error_feedback"},
              "is for methods that compress after training, not for " +
                  config_.method.name);
@@ -718,4 +720,4 @@ std::string ConfigToml(const Config& config) {
   return text;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 struct Config {
   uint64_t seed = 1;
@@ -128,4 +128,4 @@ std::vector<std::pair<std::string, std::string>> ConfigValues(
 // As a TOML document that ParseConfig reads back to the same Config.
 std::string ConfigToml(const Config& config);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

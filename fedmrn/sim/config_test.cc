@@ -4,9 +4,12 @@
 
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 
-namespace fedmrn {
+#include "fedmrn/results/results.h"
+
+namespace fedmrn::sim {
 namespace {
 
 using Values = std::vector<std::pair<std::string, std::string>>;
@@ -473,5 +476,24 @@ TEST(ConfigTest, EveryConfigOfTheRepository) {
   EXPECT_EQ(files, 44u);
 }
 
+TEST(ConfigValues, RunJsonHasEveryKey) {
+  const nlohmann::json run =
+      nlohmann::json::parse(results::RunJson(ConfigValues({}), {}, {}));
+  for (const ConfigKey& key : ConfigKeys()) {
+    std::string path = "/" + std::string(key.name);
+    if (const size_t dot = path.find('.'); dot != path.npos) path[dot] = '/';
+    const nlohmann::json::json_pointer at(path);
+    ASSERT_TRUE(run["config"].contains(at)) << path;
+    const nlohmann::json& value = run["config"].at(at);
+    if (key.type == "text") {
+      EXPECT_TRUE(value.is_string()) << path;
+    } else if (key.type == "true/false") {
+      EXPECT_TRUE(value.is_boolean()) << path;
+    } else {
+      EXPECT_TRUE(value.is_number()) << path;
+    }
+  }
+}
+
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -6,11 +6,11 @@
 #include <numeric>
 #include <thread>
 
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/random.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -48,8 +48,8 @@ Injected FaultOf(const Config& config, const RoundOrder& order,
   return injected;
 }
 
-uint64_t StepsOf(const TrainSettings& train, size_t examples) {
-  return StepsPerEpoch(train, examples) * train.epochs;
+uint64_t StepsOf(const train::TrainSettings& train, size_t examples) {
+  return train::StepsPerEpoch(train, examples) * train.epochs;
 }
 
 }  // namespace
@@ -61,10 +61,10 @@ ClientSeeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
           words[2] | uint64_t{words[3]} << 32};
 }
 
-MethodSettings MethodSettingsOf(const Config& config) {
+train::MethodSettings MethodSettingsOf(const Config& config) {
   const auto& method = config.method;
   const auto magnitude = static_cast<float>(method.magnitude);
-  MethodSettings settings;
+  train::MethodSettings settings;
   settings.mask = {NoiseKind::kUniform, magnitude, method.stochastic,
                    method.progressive};
   if (method.noise == "gaussian") settings.mask.noise = NoiseKind::kGaussian;
@@ -82,16 +82,16 @@ MethodSettings MethodSettingsOf(const Config& config) {
   return settings;
 }
 
-ThreadExecutor::ThreadExecutor(const Config& config, const Task& task,
+ThreadExecutor::ThreadExecutor(const Config& config, const train::Task& task,
                                const Partition& partition, Workers& workers,
-                               ClientStates& states, Progress& progress)
+                               client::ClientStates& states, Progress& progress)
     : config_(config),
       task_(task),
       partition_(partition),
       workers_(workers),
       states_(states),
       progress_(progress),
-      method_(*FindMethod(config.method.name)),
+      method_(*train::FindMethod(config.method.name)),
       train_{config.train.epochs,
              config.train.batch,
              static_cast<float>(config.train.lr),
@@ -149,7 +149,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
   }
   worker.weights.resize(broadcast->params);
   DecodeUpdate(*broadcast, worker.weights);
-  LocalModel& local = worker.local;
+  train::LocalModel& local = worker.local;
   local.update.resize(broadcast->params);
   local.masked_gradient.resize(broadcast->params);
   local.dense_gradient.resize(task_.model.trainable_dense);
@@ -167,7 +167,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
   const ClientSeeds seeds = SeedsOf(config_.seed, order.round, client);
   Result<std::vector<float>> state = states_.Load(client);
   if (!state) return {{}, state.error().ToString()};
-  const ClientWork work{
+  const train::ClientWork work{
       task_,
       *worker.learner,
       train_,
@@ -179,7 +179,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
       seeds.draw,
       *state,
       [&] {
-        const size_t batches = StepsPerEpoch(train_, examples.size());
+        const size_t batches = train::StepsPerEpoch(train_, examples.size());
         const size_t first = step++ % batches * train_.batch;
         progress_.examples_trained +=
             std::min<size_t>(train_.batch, examples.size() - first);
@@ -197,7 +197,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
 
   start = Clock::now();
   FrameHeader header;
-  header.codec = CodecOf(method_, settings_);
+  header.codec = train::CodecOf(method_, settings_);
   header.dense_half = config_.method.dense == "float16";
   header.round = order.round;
   header.client = client;
@@ -235,7 +235,8 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
 }
 
 Result<Bytes> ThreadExecutor::Encode(const FrameHeader& header,
-                                     uint64_t draw_seed, LocalModel& local,
+                                     uint64_t draw_seed,
+                                     train::LocalModel& local,
                                      std::vector<float>& state) const {
   const std::vector<uint32_t> segments = task_.model.layout.segments();
   EncodeOptions options = settings_.codec;
@@ -256,4 +257,4 @@ Result<Bytes> ThreadExecutor::Encode(const FrameHeader& header,
   return frame;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "fedmrn/core/bytes.h"
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/client/states.h"
 #include "fedmrn/core/frame.h"
-#include "fedmrn/sim/client_states.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/partition.h"
 #include "fedmrn/sim/progress.h"
 #include "fedmrn/sim/workers.h"
-#include "fedmrn/train/method.h"
+#include "fedmrn/train/method/method.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 struct RoundOrder {
   uint32_t round = 0;
@@ -45,9 +45,9 @@ class Executor {
 class ThreadExecutor final : public Executor {
  public:
   // All references outlive it.
-  ThreadExecutor(const Config& config, const Task& task,
+  ThreadExecutor(const Config& config, const train::Task& task,
                  const Partition& partition, Workers& workers,
-                 ClientStates& states, Progress& progress);
+                 client::ClientStates& states, Progress& progress);
 
   std::vector<Answer> Execute(const RoundOrder& order) override;
 
@@ -55,17 +55,18 @@ class ThreadExecutor final : public Executor {
   Answer RunClient(const RoundOrder& order, uint32_t client, Worker& worker);
   // The update that local training left in `local`, as a frame.
   Result<Bytes> Encode(const FrameHeader& header, uint64_t draw_seed,
-                       LocalModel& local, std::vector<float>& state) const;
+                       train::LocalModel& local,
+                       std::vector<float>& state) const;
 
   const Config& config_;
-  const Task& task_;
+  const train::Task& task_;
   const Partition& partition_;
   Workers& workers_;
-  ClientStates& states_;
+  client::ClientStates& states_;
   Progress& progress_;
-  const Method& method_;
-  TrainSettings train_;
-  MethodSettings settings_;
+  const train::Method& method_;
+  train::TrainSettings train_;
+  train::MethodSettings settings_;
 };
 
 // Of one client in one round.
@@ -76,6 +77,6 @@ struct ClientSeeds {
 ClientSeeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client);
 
 // The [method] section as the method and its codec take it.
-MethodSettings MethodSettingsOf(const Config& config);
+train::MethodSettings MethodSettingsOf(const Config& config);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -11,7 +11,7 @@
 #include "fedmrn/sim/round.h"
 #include "fedmrn/train/fake_task.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 using Ids = std::vector<uint32_t>;
@@ -79,17 +79,17 @@ class ThreadExecutorTest : public testing::Test {
   }
 
   Config config_;
-  Task task_ = MakeFakeTask();
+  train::Task task_ = train::MakeFakeTask();
   const Partition partition_ = OfSizes({5, 40, 1, 17, 8, 33, 16});
   const Ids clients_ = {0, 1, 3, 4, 6};
-  const GlobalModel model_ = {Normal(1, kFakeParams, 0.1f),
-                              Normal(2, kFakeDense, 0.1f)};
-  ClientStates states_{""};
+  const GlobalModel model_ = {Normal(1, train::kFakeParams, 0.1f),
+                              Normal(2, train::kFakeDense, 0.1f)};
+  client::ClientStates states_{""};
   Progress progress_;
 };
 
 TEST_F(ThreadExecutorTest, SameBytesForAnyNumberOfWorkers) {
-  for (const Method& method : Methods()) {
+  for (const train::Method& method : train::Methods()) {
     SCOPED_TRACE(method.name);
     // With an optimiser that remembers, a client would answer otherwise the
     // second time.
@@ -106,9 +106,9 @@ TEST_F(ThreadExecutorTest, SameBytesForAnyNumberOfWorkers) {
 }
 
 TEST_F(ThreadExecutorTest, LongestFirstAnswersInOrder) {
-  std::vector<FakeStep> steps;
+  std::vector<train::FakeStep> steps;
   const std::vector<Bytes> frames = Frames(Execute(3));
-  task_ = MakeFakeTask(&steps);
+  task_ = train::MakeFakeTask(&steps);
   EXPECT_EQ(Frames(Execute(1)), frames);
   for (size_t i = 0; i < clients_.size(); ++i) {
     const Result<FrameView> frame = ParseFrame(frames[i]);
@@ -119,7 +119,7 @@ TEST_F(ThreadExecutorTest, LongestFirstAnswersInOrder) {
     EXPECT_EQ(frame->fingerprint, task_.model.layout.Fingerprint());
   }
   Ids started;  // by whom the examples of each step are
-  for (const FakeStep& step : steps) {
+  for (const train::FakeStep& step : steps) {
     uint32_t owner = 0;
     while (partition_.begin[owner + 1] <= step.examples[0]) ++owner;
     if (started.empty() || started.back() != owner) started.push_back(owner);
@@ -136,23 +136,23 @@ TEST_F(ThreadExecutorTest, TrainsFromTheBroadcast) {
   for (size_t k = 0; k < clients_.size(); ++k) {
     const Result<FrameView> frame = ParseFrame(answers[k].frame);
     ASSERT_TRUE(frame);
-    std::vector<float> update(kFakeParams), dense(kFakeDense);
+    std::vector<float> update(train::kFakeParams), dense(train::kFakeDense);
     DecodeUpdate(*frame, update);
     frame->CopyDense(dense);
     const auto mean = [&](size_t i) {
       double sum = 0;
       for (const uint32_t e : partition_.of(clients_[k])) {
-        sum += FakeTarget(e, i);
+        sum += train::FakeTarget(e, i);
       }
       return sum / static_cast<double>(partition_.of(clients_[k]).size());
     };
     for (size_t i = 0; i < update.size(); ++i) {
       ASSERT_NEAR(update[i], 0.5 * (mean(i) - model_.weights[i]), 1e-6);
     }
-    for (size_t i = 0; i < kFakeTrainable; ++i) {
+    for (size_t i = 0; i < train::kFakeTrainable; ++i) {
       ASSERT_NEAR(dense[i], 0.5 * (mean(1000 + i) + model_.dense[i]), 1e-6);
     }
-    for (size_t i = kFakeTrainable; i < kFakeDense; ++i) {
+    for (size_t i = train::kFakeTrainable; i < train::kFakeDense; ++i) {
       ASSERT_NEAR(dense[i], model_.dense[i] + 1, 1e-6);
     }
   }
@@ -183,7 +183,7 @@ TEST_F(ThreadExecutorTest, SeedsOfClientsAndRounds) {
 
 // Every method's frames are what the server of its round expects.
 TEST_F(ThreadExecutorTest, FramesFitTheRound) {
-  for (const Method& method : Methods()) {
+  for (const train::Method& method : train::Methods()) {
     SCOPED_TRACE(method.name);
     for (const char* more : {"seed=1", "method.dense=float16",
                              "method.update=float16", "method.bits=3"}) {
@@ -209,24 +209,24 @@ TEST_F(ThreadExecutorTest, ErrorFeedback) {
     Config plain = config_;
     plain.method.name = "fedavg";
     Configure({name, "method.keep=0.1", "method.error_feedback=true"});
-    ClientStates states(""), none("");
+    client::ClientStates states(""), none("");
     Workers threads(task_, 1);
     ThreadExecutor executor(config_, task_, partition_, threads, states,
                             progress_);
     ThreadExecutor full(plain, task_, partition_, threads, none, progress_);
-    std::vector<double> sent(kFakeParams), updates(kFakeParams);
+    std::vector<double> sent(train::kFakeParams), updates(train::kFakeParams);
     for (uint32_t round = 1; round <= 5; ++round) {
       const Bytes broadcast = Broadcast(round);
       for (auto [from, sum] :
            {std::pair{&executor, &sent}, {&full, &updates}}) {
         const Answer answer = from->Execute({round, 0, Ids{3}, broadcast})[0];
         ASSERT_FALSE(answer.frame.empty()) << answer.failure;
-        std::vector<float> update(kFakeParams);
+        std::vector<float> update(train::kFakeParams);
         DecodeUpdate(*ParseFrame(answer.frame), update);
         for (size_t i = 0; i < update.size(); ++i) (*sum)[i] += update[i];
       }
       const std::vector<float> left = *states.Load(3);
-      ASSERT_EQ(left.size(), kFakeParams);
+      ASSERT_EQ(left.size(), train::kFakeParams);
       double lost = 0;
       for (size_t i = 0; i < left.size(); ++i) {
         ASSERT_NEAR(sent[i] + left[i], updates[i], 1e-5);
@@ -243,7 +243,7 @@ TEST_F(ThreadExecutorTest, CrashedClientsKeepTheirState) {
   Configure({"method.name=fedpm"});
   Frames(Execute());
   const std::vector<float> state = *states_.Load(3);
-  EXPECT_EQ(state.size(), 2 * kFakeParams + 1);
+  EXPECT_EQ(state.size(), 2 * train::kFakeParams + 1);
   Configure({"method.name=fedpm", "faults.crash=1"});
   Failures(Execute());
   EXPECT_EQ(*states_.Load(3), state);
@@ -258,8 +258,8 @@ TEST_F(ThreadExecutorTest, Progress) {
 
 TEST_F(ThreadExecutorTest, Drop) {
   Configure({"faults.drop=1"});
-  std::vector<FakeStep> steps;
-  task_ = MakeFakeTask(&steps);
+  std::vector<train::FakeStep> steps;
+  task_ = train::MakeFakeTask(&steps);
   EXPECT_EQ(Failures(Execute(1)), std::set<std::string>{"dropped (injected)"});
   EXPECT_TRUE(steps.empty());
   EXPECT_EQ(progress_.steps_done, TotalSteps());
@@ -271,8 +271,8 @@ TEST_F(ThreadExecutorTest, CrashIsAnywhereInTheTraining) {
   EXPECT_EQ(progress_.steps_done, TotalSteps());
   std::set<size_t> lengths;  // of client 1, which would take 10 steps
   for (uint32_t attempt = 0; attempt < 100; ++attempt) {
-    std::vector<FakeStep> steps;
-    task_ = MakeFakeTask(&steps);
+    std::vector<train::FakeStep> steps;
+    task_ = train::MakeFakeTask(&steps);
     Failures(Execute(1, Broadcast(), {1}, attempt));
     lengths.insert(steps.size());
   }
@@ -381,7 +381,7 @@ TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
 }
 
 TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
-  class Throwing final : public FakeLearner {
+  class Throwing final : public train::FakeLearner {
     double Gradient(std::span<const uint32_t> examples,
                     const PhiloxStream& draws, std::span<const float> masked,
                     std::span<float> dense, std::span<float> masked_gradient,
@@ -389,8 +389,8 @@ TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
       for (const uint32_t e : examples) {
         if (e == 50) throw std::runtime_error("out of memory, say");
       }
-      return FakeLearner::Gradient(examples, draws, masked, dense,
-                                   masked_gradient, dense_gradient);
+      return train::FakeLearner::Gradient(examples, draws, masked, dense,
+                                          masked_gradient, dense_gradient);
     }
   };
   const std::vector<Bytes> good = Frames(Execute());
@@ -418,12 +418,12 @@ TEST_F(ThreadExecutorTest, HalfPrecisionForWhatIsNotMasked) {
   Configure({"method.dense=float16"});
   const std::vector<Bytes> half = Frames(Execute());
   for (size_t i = 0; i < half.size(); ++i) {
-    EXPECT_EQ(half[i].size() + 2 * kFakeDense, single[i].size());
+    EXPECT_EQ(half[i].size() + 2 * train::kFakeDense, single[i].size());
   }
 }
 
 TEST_F(ThreadExecutorTest, StopEndsAllAtOnce) {
-  class Stopping final : public FakeLearner {
+  class Stopping final : public train::FakeLearner {
    public:
     explicit Stopping(Progress& progress) : progress_(progress) {}
     double Gradient(std::span<const uint32_t>, const PhiloxStream&,
@@ -442,4 +442,4 @@ TEST_F(ThreadExecutorTest, StopEndsAllAtOnce) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -9,10 +9,10 @@
 #include <sstream>
 #include <utility>
 
-#include "fedmrn/sim/files.h"
+#include "fedmrn/base/files.h"
 #include "fedmrn/sim/toml.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 // More than anybody can wait for, and no burden to the memory.
@@ -571,4 +571,4 @@ Result<Grid> LoadGrid(const std::string& path, const GridOptions& options) {
   return ParseGrid(AsText(*text), path, options);
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

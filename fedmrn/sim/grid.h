@@ -25,10 +25,10 @@
 #include <utility>
 #include <vector>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
 #include "fedmrn/sim/config.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 struct GridOptions {
   std::string profile = {};            // empty: the first of the file, if any
@@ -62,4 +62,4 @@ Result<Grid> ParseGrid(std::string_view text, std::string_view file,
                        const GridOptions& options);
 Result<Grid> LoadGrid(const std::string& path, const GridOptions& options);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

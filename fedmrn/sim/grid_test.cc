@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -316,4 +316,4 @@ TEST(GridTest, ShippedGrids) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <utility>
 
-#include "fedmrn/core/check.h"
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/random.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 // `sub` of the streams; each attempt at a Dirichlet partition has its own.
@@ -290,4 +290,4 @@ Result<Partition> MakePartition(const PartitionSettings& settings,
   return partition;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
 #include "fedmrn/sim/config.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 // All clients' examples in one list of indices: client k has
 // examples[begin[k]] up to examples[begin[k + 1]], ascending.
@@ -51,4 +51,4 @@ Result<Partition> MakePartition(const PartitionSettings& settings,
                                 uint32_t classes,
                                 std::span<const uint32_t> natural_clients);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -8,7 +8,7 @@
 
 #include "fedmrn/core/random.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 // In no order, as in real data.
@@ -270,4 +270,4 @@ TEST(PartitionTest, Impossible) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

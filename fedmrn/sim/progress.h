@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 enum class Phase : uint32_t { kLoading, kTraining, kAggregating, kEvaluating };
 
@@ -18,4 +18,4 @@ struct Progress {
   std::atomic<bool> stop = false;                // set by the watcher
 };
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -7,7 +7,7 @@
 #include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/random.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 // Samples to try before a round is given up.
@@ -29,7 +29,7 @@ class Stopwatch {
 Status ServerStep(const Config& config, uint32_t round,
                   const Aggregator& aggregator, int threads,
                   GlobalModel& model) {
-  const Method& method = *FindMethod(config.method.name);
+  const train::Method& method = *train::FindMethod(config.method.name);
   if (method.server_step == nullptr) {
     return aggregator.Finish(model.weights, model.dense, threads);
   }
@@ -42,12 +42,12 @@ Status ServerStep(const Config& config, uint32_t round,
 
 }  // namespace
 
-Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
-                          GlobalModel& model) {
+Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
+                                   GlobalModel& model) {
   const Config& config = context.config;
   const auto threads = static_cast<int>(context.workers.count());
   const Stopwatch wall;
-  RoundRow row;
+  results::RoundRow row;
   row.round = round;
   uint64_t frames = 0;
   std::string last_failure = "no client answered";
@@ -134,14 +134,15 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
 
   if (round % config.run.eval_every == 0 || round == config.rounds.count) {
     const Stopwatch evaluation;
-    const Score score =
+    const train::Score score =
         Evaluate(context.task, NetworkOf(config, context.task, round, model),
                  context.workers, context.progress);
     if (context.progress.stop) {
       return Error{ErrorCode::kUnavailable, "stopped"};
     }
     row.accuracy = score.metric / static_cast<double>(score.count);
-    if (!score.confusion.empty()) row.mean_iou = MeanIou(score.confusion);
+    if (!score.confusion.empty())
+      row.mean_iou = train::MeanIou(score.confusion);
     row.loss = score.loss / static_cast<double>(score.count);
     row.eval_s = evaluation.seconds();
   }
@@ -149,10 +150,10 @@ Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
   return row;
 }
 
-GlobalModel NetworkOf(const Config& config, const Task& task, uint32_t round,
-                      const GlobalModel& model) {
+GlobalModel NetworkOf(const Config& config, const train::Task& task,
+                      uint32_t round, const GlobalModel& model) {
   GlobalModel network = model;
-  const Method& method = *FindMethod(config.method.name);
+  const train::Method& method = *train::FindMethod(config.method.name);
   if (method.network != nullptr) {
     method.network(task.model.layout, config.seed, round, network.weights);
   }
@@ -166,8 +167,8 @@ RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
   spec.fingerprint = fingerprint;
   spec.params = model.weights.size();
   spec.dense_count = static_cast<uint32_t>(model.dense.size());
-  const MethodSettings settings = MethodSettingsOf(config);
-  spec.codec = CodecOf(*FindMethod(config.method.name), settings);
+  const train::MethodSettings settings = MethodSettingsOf(config);
+  spec.codec = train::CodecOf(*train::FindMethod(config.method.name), settings);
   if (FindCodec(spec.codec)->uses_noise) {
     spec.noise = settings.mask.noise;
     spec.magnitude = settings.mask.magnitude;
@@ -205,14 +206,14 @@ Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
   return EncodeFrame(header, {}, model.weights, model.dense);
 }
 
-Score Evaluate(const Task& task, const GlobalModel& network, Workers& workers,
-               Progress& progress) {
+train::Score Evaluate(const train::Task& task, const GlobalModel& network,
+                      Workers& workers, Progress& progress) {
   progress.tests_done = 0;
   progress.tests_total = task.data->test_examples;
   progress.phase = Phase::kEvaluating;
   const size_t batches =
       (task.data->test_examples + kTestBatch - 1) / kTestBatch;
-  std::vector<Score> scores(batches);
+  std::vector<train::Score> scores(batches);
   workers.ForEach(batches, [&](Worker& worker, size_t batch) {
     if (progress.stop) return;
     const uint64_t first = batch * kTestBatch;
@@ -222,11 +223,12 @@ Score Evaluate(const Task& task, const GlobalModel& network, Workers& workers,
         worker.learner->Evaluate(first, count, network.weights, network.dense);
     progress.tests_done += count;
   });
-  Score total;
-  for (const Score& score : scores) {  // in order: the sum is always the same
+  train::Score total;
+  for (const train::Score& score :
+       scores) {  // in order: the sum is always the same
     total.Add(score);
   }
   return total;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

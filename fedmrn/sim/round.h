@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/result.h"
 #include "fedmrn/core/aggregate.h"
-#include "fedmrn/core/bytes.h"
 #include "fedmrn/core/layout.h"
-#include "fedmrn/core/result.h"
+#include "fedmrn/results/results.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/executor.h"
 #include "fedmrn/sim/progress.h"
-#include "fedmrn/sim/results.h"
 #include "fedmrn/sim/workers.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 // The server's model: all that a round starts from and leaves behind.
 struct GlobalModel {
@@ -26,7 +26,7 @@ struct GlobalModel {
 
 struct RoundContext {
   const Config& config;
-  const Task& task;
+  const train::Task& task;
   uint64_t fingerprint;  // of the task's layout
   uint32_t clients;      // in all
   Executor& executor;
@@ -37,13 +37,13 @@ struct RoundContext {
 
 // Round `round` (from 1): on success the model is the new one. Fails if in
 // several samples fewer than rounds.min_clients answered, or when stopped.
-Result<RoundRow> RunRound(const RoundContext& context, uint32_t round,
-                          GlobalModel& model);
+Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
+                                   GlobalModel& model);
 
 // The network that the model of a round stands for, to be tested and deployed:
 // for most methods the model itself.
-GlobalModel NetworkOf(const Config& config, const Task& task, uint32_t round,
-                      const GlobalModel& model);
+GlobalModel NetworkOf(const Config& config, const train::Task& task,
+                      uint32_t round, const GlobalModel& model);
 
 // What the frames of a round must look like.
 RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
@@ -60,7 +60,7 @@ Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
                           const GlobalModel& model);
 
 // Of a network over the whole test set; the same for any number of workers.
-Score Evaluate(const Task& task, const GlobalModel& network, Workers& workers,
-               Progress& progress);
+train::Score Evaluate(const train::Task& task, const GlobalModel& network,
+                      Workers& workers, Progress& progress);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -10,7 +10,7 @@
 #include "fedmrn/core/test_util.h"
 #include "fedmrn/train/fake_task.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 using Ids = std::vector<uint32_t>;
@@ -106,12 +106,12 @@ class RunRoundTest : public testing::Test {
     const Result<Config> config = ParseConfig("", "", settings);
     ASSERT_TRUE(config) << config.error().ToString();
     config_ = *config;
-    model_.weights = Normal(1, kFakeParams, 0.1f);
-    model_.dense = Normal(2, kFakeDense, 0.1f);
+    model_.weights = Normal(1, train::kFakeParams, 0.1f);
+    model_.dense = Normal(2, train::kFakeDense, 0.1f);
     start_ = model_;
   }
 
-  Result<RoundRow> Run(Executor& executor, uint32_t round = kRound) {
+  Result<results::RoundRow> Run(Executor& executor, uint32_t round = kRound) {
     return RunRound(
         {config_, task_, fingerprint_, 10, executor, workers_, progress_,
          [&](const std::string& line) { log_.push_back(line); }},
@@ -122,7 +122,7 @@ class RunRoundTest : public testing::Test {
 
   FrameHeader HeaderOf(uint32_t client) const {
     FrameHeader header;
-    header.codec = FindMethod(config_.method.name)->codec;
+    header.codec = train::FindMethod(config_.method.name)->codec;
     header.round = kRound;
     header.client = client;
     header.examples = ExamplesOf(client);
@@ -133,12 +133,13 @@ class RunRoundTest : public testing::Test {
     }
     return header;
   }
-  static Bytes Frame(const FrameHeader& header, size_t params = kFakeParams) {
+  static Bytes Frame(const FrameHeader& header,
+                     size_t params = train::kFakeParams) {
     EncodeOptions options;
     options.draw_seed = header.client;
     const Result<Bytes> frame =
         EncodeFrame(header, options, Normal(10 + header.client, params, 0.1f),
-                    Normal(50 + header.client, kFakeDense, 0.1f));
+                    Normal(50 + header.client, train::kFakeDense, 0.1f));
     EXPECT_TRUE(frame) << frame.error().ToString();
     return frame ? *frame : Bytes();
   }
@@ -147,13 +148,13 @@ class RunRoundTest : public testing::Test {
   // The new model must be the mean over these clients, by Eq. 5.
   void ExpectMeanOf(const Ids& clients,
                     const std::function<double(uint32_t)>& weight) {
-    std::vector<double> update(kFakeParams), dense(kFakeDense);
+    std::vector<double> update(train::kFakeParams), dense(train::kFakeDense);
     double total = 0;
     for (const uint32_t client : clients) {
       const Bytes bytes = Frame(HeaderOf(client));
       const Result<FrameView> frame = ParseFrame(bytes);
       ASSERT_TRUE(frame);
-      std::vector<float> u(kFakeParams), d(kFakeDense);
+      std::vector<float> u(train::kFakeParams), d(train::kFakeDense);
       DecodeUpdate(*frame, u);
       frame->CopyDense(d);
       const double w = weight(client);
@@ -175,7 +176,7 @@ class RunRoundTest : public testing::Test {
   }
 
   Config config_;
-  const Task task_ = MakeFakeTask();
+  const train::Task task_ = train::MakeFakeTask();
   const uint64_t fingerprint_ = task_.model.layout.Fingerprint();
   Workers workers_{task_, 2};
   Progress progress_;
@@ -193,7 +194,7 @@ TEST_F(RunRoundTest, SendsTheModelAndTakesTheMean) {
       answer.encode_s = 0.25;
       return answer;
     });
-    const Result<RoundRow> row = Run(executor);
+    const Result<results::RoundRow> row = Run(executor);
     ASSERT_TRUE(row) << row.error().ToString();
     ASSERT_EQ(executor.orders.size(), 1u);
     const auto& order = executor.orders[0];
@@ -206,7 +207,7 @@ TEST_F(RunRoundTest, SendsTheModelAndTakesTheMean) {
     EXPECT_TRUE(broadcast->broadcast);
     EXPECT_EQ(broadcast->round, kRound);
     EXPECT_EQ(broadcast->fingerprint, fingerprint_);
-    std::vector<float> weights(kFakeParams), dense(kFakeDense);
+    std::vector<float> weights(train::kFakeParams), dense(train::kFakeDense);
     DecodeUpdate(*broadcast, weights);
     broadcast->CopyDense(dense);
     ExpectSameBits(weights, start_.weights);
@@ -242,7 +243,7 @@ TEST_F(RunRoundTest, WeightsMayBeEqual) {
 
 // Methods whose clients upload a model instead of an update.
 TEST_F(RunRoundTest, MethodsMayHaveAStepOfTheirOwn) {
-  const std::vector<float> zeros(kFakeParams);
+  const std::vector<float> zeros(train::kFakeParams);
   for (const char* method : {"fedsparsify", "fedpm"}) {
     SCOPED_TRACE(method);
     Configure({std::string("method.name=") + method});
@@ -265,13 +266,13 @@ TEST_F(RunRoundTest, EvaluatesTheNetwork) {
   Configure({"method.name=fedpm"});
   FakeExecutor executor(
       [&](const auto&, uint32_t client) { return Update(client); });
-  const Result<RoundRow> row = Run(executor);
+  const Result<results::RoundRow> row = Run(executor);
   ASSERT_TRUE(row) << row.error().ToString();
   const GlobalModel network = NetworkOf(config_, task_, kRound, model_);
-  const Score score = Evaluate(task_, network, workers_, progress_);
-  EXPECT_EQ(row->loss, score.loss / kFakeTests);
-  EXPECT_NE(row->loss,
-            Evaluate(task_, model_, workers_, progress_).loss / kFakeTests);
+  const train::Score score = Evaluate(task_, network, workers_, progress_);
+  EXPECT_EQ(row->loss, score.loss / train::kFakeTests);
+  EXPECT_NE(row->loss, Evaluate(task_, model_, workers_, progress_).loss /
+                           train::kFakeTests);
   Configure({"method.name=fedavg"});
   ExpectSameBits(NetworkOf(config_, task_, kRound, model_).weights,
                  model_.weights);
@@ -288,15 +289,15 @@ TEST_F(RunRoundTest, BytesAreThoseOfTheFrames) {
     uplink += frame.size();
     return {frame, ""};
   });
-  const Result<RoundRow> row = Run(executor);
+  const Result<results::RoundRow> row = Run(executor);
   ASSERT_TRUE(row) << row.error().ToString();
   EXPECT_EQ(row->uplink_bytes, uplink);
   EXPECT_EQ(row->downlink_bytes, 6 * executor.orders[0].broadcast.size());
-  EXPECT_EQ(
-      executor.orders[0].broadcast.size(),
-      kFrameHeaderBytes + 4 * (kFakeParams + kFakeDense) + kFrameChecksumBytes);
+  EXPECT_EQ(executor.orders[0].broadcast.size(),
+            kFrameHeaderBytes + 4 * (train::kFakeParams + train::kFakeDense) +
+                kFrameChecksumBytes);
   EXPECT_DOUBLE_EQ(row->uplink_bits_per_param,
-                   8.0 * static_cast<double>(uplink) / 5 / kFakeParams);
+                   8.0 * static_cast<double>(uplink) / 5 / train::kFakeParams);
   EXPECT_EQ(row->clients, 4u);
   EXPECT_EQ(row->dropped, 2u);
 }
@@ -340,7 +341,7 @@ TEST_F(RunRoundTest, BadAnswersAreCountedAndLeftOut) {
        "the frame is of another model"},
       {"another length",
        [this](const auto&, uint32_t client) -> Answer {
-         return {Frame(HeaderOf(client), kFakeParams + 1), ""};
+         return {Frame(HeaderOf(client), train::kFakeParams + 1), ""};
        },
        "the frame is of another model"},
       {"another round", with([](FrameHeader& h) { --h.round; }),
@@ -371,7 +372,7 @@ TEST_F(RunRoundTest, BadAnswersAreCountedAndLeftOut) {
       return client == order.clients[2] ? c.answer(order, client)
                                         : Update(client);
     });
-    const Result<RoundRow> row = Run(executor);
+    const Result<results::RoundRow> row = Run(executor);
     ASSERT_TRUE(row) << row.error().ToString();
     EXPECT_EQ(row->clients, 5u);
     EXPECT_EQ(row->dropped, 1u);
@@ -398,7 +399,7 @@ TEST_F(RunRoundTest, FewerThanMinClientsRepeatsWithAFreshSample) {
     ++frames;
     return answer;
   });
-  const Result<RoundRow> row = Run(executor);
+  const Result<results::RoundRow> row = Run(executor);
   ASSERT_TRUE(row) << row.error().ToString();
   ASSERT_EQ(executor.orders.size(), 3u);
   std::set<Ids> samples;
@@ -418,7 +419,7 @@ TEST_F(RunRoundTest, FewerThanMinClientsRepeatsWithAFreshSample) {
   EXPECT_EQ(row->dropped, 3u + 3 + 1);
   EXPECT_DOUBLE_EQ(row->uplink_bits_per_param,
                    8.0 * static_cast<double>(uplink) /
-                       static_cast<double>(frames) / kFakeParams);
+                       static_cast<double>(frames) / train::kFakeParams);
   Ids last = executor.orders[2].clients;
   last.erase(last.begin());
   ExpectMeanOf(last, ExamplesOf);
@@ -430,7 +431,7 @@ TEST_F(RunRoundTest, GivenUpWithTheLastFailure) {
     if (client == order.clients[0]) return Update(client);
     return {{}, "no power, attempt " + std::to_string(order.attempt)};
   });
-  const Result<RoundRow> row = Run(executor);
+  const Result<results::RoundRow> row = Run(executor);
   ASSERT_FALSE(row);
   EXPECT_EQ(executor.orders.size(), 20u);
   EXPECT_EQ(row.error().ToString(),
@@ -446,7 +447,7 @@ TEST_F(RunRoundTest, Stopped) {
     progress_.stop = true;
     return Update(client);
   });
-  const Result<RoundRow> row = Run(executor);
+  const Result<results::RoundRow> row = Run(executor);
   ASSERT_FALSE(row);
   EXPECT_EQ(row.error().ToString(), "stopped");
   EXPECT_EQ(executor.orders.size(), 1u);
@@ -466,36 +467,36 @@ TEST_F(RunRoundTest, EvaluatesWhenToldAndAtTheEnd) {
       header.round = at;
       return Answer{Frame(header), ""};
     });
-    const Result<RoundRow> row = Run(executor, round);
+    const Result<results::RoundRow> row = Run(executor, round);
     ASSERT_TRUE(row) << row.error().ToString();
     EXPECT_EQ(std::isnan(row->accuracy), !evaluated);
     EXPECT_EQ(std::isnan(row->loss), !evaluated);
     if (!evaluated) continue;
     double correct = 0, loss = 0;
-    for (size_t test = 0; test < kFakeTests; ++test) {
-      const float w = model_.weights[test % kFakeParams];
+    for (size_t test = 0; test < train::kFakeTests; ++test) {
+      const float w = model_.weights[test % train::kFakeParams];
       correct += w >= 0;
       loss += 1.0 / 3 + w * model_.dense[0];
     }
-    EXPECT_DOUBLE_EQ(row->accuracy, correct / kFakeTests);
-    EXPECT_NEAR(row->loss, loss / kFakeTests, 1e-12);
-    EXPECT_EQ(progress_.tests_done, kFakeTests);
-    EXPECT_EQ(progress_.tests_total, kFakeTests);
+    EXPECT_DOUBLE_EQ(row->accuracy, correct / train::kFakeTests);
+    EXPECT_NEAR(row->loss, loss / train::kFakeTests, 1e-12);
+    EXPECT_EQ(progress_.tests_done, train::kFakeTests);
+    EXPECT_EQ(progress_.tests_total, train::kFakeTests);
   }
 }
 
 TEST_F(RunRoundTest, EvaluationDoesNotDependOnWorkers) {
   Workers one(task_, 1), three(task_, 3);
-  const Score a = Evaluate(task_, model_, one, progress_);
-  const Score b = Evaluate(task_, model_, three, progress_);
+  const train::Score a = Evaluate(task_, model_, one, progress_);
+  const train::Score b = Evaluate(task_, model_, three, progress_);
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(a.metric, b.metric);
-  EXPECT_EQ(a.count, kFakeTests);
-  EXPECT_EQ(b.count, kFakeTests);
+  EXPECT_EQ(a.count, train::kFakeTests);
+  EXPECT_EQ(b.count, train::kFakeTests);
 }
 
 TEST(Workers, EveryItemOnceOnTheWorkersOwnLearner) {
-  const Task task = MakeFakeTask();
+  const train::Task task = train::MakeFakeTask();
   for (const uint32_t count : {1u, 2u, 5u}) {
     Workers workers(task, count);
     EXPECT_EQ(workers.count(), count);
@@ -512,7 +513,7 @@ TEST(Workers, EveryItemOnceOnTheWorkersOwnLearner) {
 }
 
 TEST(Workers, AnExceptionComesOutAfterAllHaveStopped) {
-  const Task task = MakeFakeTask();
+  const train::Task task = train::MakeFakeTask();
   Workers workers(task, 3);
   std::atomic<int> at_work = 0;
   EXPECT_THROW(workers.ForEach(100,
@@ -529,4 +530,4 @@ TEST(Workers, AnExceptionComesOutAfterAllHaveStopped) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

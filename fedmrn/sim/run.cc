@@ -6,18 +6,19 @@
 #include <optional>
 #include <utility>
 
+#include "fedmrn/base/files.h"
+#include "fedmrn/base/sha256.h"
+#include "fedmrn/client/states.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/noise.h"
-#include "fedmrn/sim/checkpoint.h"
-#include "fedmrn/sim/client_states.h"
+#include "fedmrn/results/checkpoint.h"
+#include "fedmrn/results/tensorboard.h"
 #include "fedmrn/sim/executor.h"
-#include "fedmrn/sim/files.h"
 #include "fedmrn/sim/partition.h"
-#include "fedmrn/sim/tensorboard.h"
 #include "fedmrn/sim/workers.h"
 #include "hwy/targets.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 int64_t SecondsSince1970() {
@@ -29,14 +30,14 @@ int64_t SecondsSince1970() {
 // The state of a run between two rounds.
 struct State {
   int64_t started = 0;
-  std::vector<RoundRow> rows;
+  std::vector<results::RoundRow> rows;
   GlobalModel model;
 };
 
 class RunFolder {
  public:
-  RunFolder(const Config& config, const RunOptions& options, const Task& task,
-            ClientStates& states)
+  RunFolder(const Config& config, const RunOptions& options,
+            const train::Task& task, client::ClientStates& states)
       : config_(config),
         options_(options),
         task_(task),
@@ -50,7 +51,7 @@ class RunFolder {
   Result<std::optional<State>> Open() const {
     if (!exists()) return std::optional<State>();
     std::vector<std::string> warnings;
-    Result<std::optional<Checkpoint>> found = LoadCheckpoint(
+    Result<std::optional<results::Checkpoint>> found = results::LoadCheckpoint(
         Path("checkpoints"),
         [&](const std::string& warning) { warnings.push_back(warning); });
     const bool none = found && !found->has_value();
@@ -72,7 +73,7 @@ class RunFolder {
                        " holds results, but no checkpoint to go on from; "
                        "--out DIR writes elsewhere"};
     }
-    const Checkpoint& checkpoint = **found;
+    const results::Checkpoint& checkpoint = **found;
     const Status same =
         CheckSameConfig(config_, checkpoint.config, options_.out);
     if (!same) return same.error();
@@ -108,7 +109,7 @@ class RunFolder {
     const uint32_t round = state.rows.empty() ? 0 : state.rows.back().round;
     Result<Bytes> model = EncodeModel(fingerprint_, round, state.model);
     if (!model) return model.error();
-    const Status saved = SaveCheckpoint(
+    const Status saved = results::SaveCheckpoint(
         Path("checkpoints"), {ConfigToml(config_), state.started, state.rows,
                               std::move(*model), states_.List()});
     if (saved) states_.RemoveOld();
@@ -118,13 +119,14 @@ class RunFolder {
   // Everything for people: follows the checkpoint, and is made anew from it.
   Status Report(const State& state, bool finished) const {
     if (!exists()) return Ok();
-    Status written = WriteRoundsCsv(Path("rounds.csv"), state.rows);
+    Status written = results::WriteRoundsCsv(Path("rounds.csv"), state.rows);
     if (!written) return written;
     if (config_.run.tensorboard) {
-      written = WriteTensorBoard(Path("tb"), state.rows, state.started);
+      written =
+          results::WriteTensorBoard(Path("tb"), state.rows, state.started);
       if (!written) return written;
     }
-    RunInfo info;
+    results::RunInfo info;
     info.version = options_.version;
     // The best is the lowest bit.
     info.simd_target =
@@ -135,15 +137,16 @@ class RunFolder {
     info.masked_params = state.model.weights.size();
     info.dense_values = state.model.dense.size();
     info.model_sha256 = ModelSha256(state.model);
-    return WriteRunJson(Path("run.json"), config_, info, state.rows);
+    return results::WriteRunJson(Path("run.json"), ConfigValues(config_), info,
+                                 state.rows);
   }
 
  private:
   const Config& config_;
   const RunOptions& options_;
-  const Task& task_;
+  const train::Task& task_;
   uint64_t fingerprint_;
-  ClientStates& states_;
+  client::ClientStates& states_;
 };
 
 }  // namespace
@@ -151,8 +154,8 @@ class RunFolder {
 Result<RunResult> Run(const Config& config, const RunOptions& options) {
   Progress unwatched;
   Progress& progress = options.progress ? *options.progress : unwatched;
-  const Result<Task> task =
-      MakeTask(DataSettingsOf(config), ModelSettingsOf(config));
+  const Result<train::Task> task =
+      train::MakeTask(DataSettingsOf(config), ModelSettingsOf(config));
   if (!task) return task.error();
   for (const std::string& note : task->data->notes) options.log(note);
   progress.metric = task->model.metric;
@@ -169,7 +172,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   }
   const uint64_t fingerprint = task->model.layout.Fingerprint();
   Workers workers(*task, config.run.workers);
-  ClientStates states(options.out.empty() ? "" : options.out + "/clients");
+  client::ClientStates states(options.out.empty() ? ""
+                                                  : options.out + "/clients");
   ThreadExecutor executor(config, *task, *partition, workers, states, progress);
 
   const RunFolder folder(config, options, *task, states);
@@ -190,7 +194,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     state.model.weights.resize(task->model.layout.masked_params());
     state.model.dense.resize(task->model.layout.dense_values());
     task->model.initialize(config.seed, state.model.weights, state.model.dense);
-    const Method& method = *FindMethod(config.method.name);
+    const train::Method& method = *train::FindMethod(config.method.name);
     if (method.initialize != nullptr) {
       method.initialize(config.seed, state.model.weights);
     }
@@ -217,7 +221,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   const uint32_t done = state.rows.empty() ? 0 : state.rows.back().round;
   for (uint32_t round = done + 1; round <= config.rounds.count; ++round) {
     progress.round = round;
-    Result<RoundRow> row = RunRound(context, round, state.model);
+    Result<results::RoundRow> row = RunRound(context, round, state.model);
     if (progress.stop) {
       return RunResult{std::move(state.rows), task->model.metric, "", true};
     }
@@ -249,9 +253,9 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   return RunResult{state.rows, task->model.metric, ModelSha256(state.model)};
 }
 
-DataSettings DataSettingsOf(const Config& config) {
+train::DataSettings DataSettingsOf(const Config& config) {
   const auto& data = config.data;
-  DataSettings settings;
+  train::DataSettings settings;
   settings.name = data.name;
   settings.dir = data.dir;
   settings.path = data.path;
@@ -267,7 +271,7 @@ DataSettings DataSettingsOf(const Config& config) {
   return settings;
 }
 
-ModelSettings ModelSettingsOf(const Config& config) {
+train::ModelSettings ModelSettingsOf(const Config& config) {
   const auto& model = config.model;
   return {model.name, model.torchscript, model.masked,
           model.loss, model.backbone,    model.head_lr};
@@ -302,10 +306,11 @@ std::string ModelSha256(const GlobalModel& model) {
 }
 
 std::string DefaultFolder(const Config& config) {
-  const bool usual = config.model.name == FindDataSet(config.data.name)->model;
+  const bool usual =
+      config.model.name == train::FindDataSet(config.data.name)->model;
   return "runs/" + config.data.name + "-" +
          (usual ? "" : config.model.name + "-") + config.partition.kind + "-" +
          config.method.name + "-seed" + std::to_string(config.seed);
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

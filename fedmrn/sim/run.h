@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
+#include "fedmrn/results/results.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/progress.h"
-#include "fedmrn/sim/results.h"
 #include "fedmrn/sim/round.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 struct RunOptions {
   std::string out;  // the folder of results; empty: writes nothing
@@ -25,13 +25,13 @@ struct RunOptions {
   std::string version;  // of the program, for run.json
   Progress* progress = nullptr;
   // Called once with the rounds of a resumed run, then after each round.
-  std::function<void(std::span<const RoundRow> rows)> on_round;
+  std::function<void(std::span<const results::RoundRow> rows)> on_round;
   // Warnings, failed clients.
   std::function<void(const std::string&)> log = [](const std::string&) {};
 };
 
 struct RunResult {
-  std::vector<RoundRow> rows;
+  std::vector<results::RoundRow> rows;
   std::string metric;  // what their accuracy is
   std::string model_sha256;
   bool stopped = false;  // by progress->stop; resume goes on from here
@@ -43,8 +43,8 @@ struct RunResult {
 Result<RunResult> Run(const Config& config, const RunOptions& options);
 
 // The [data] and [model] sections as the task takes them.
-DataSettings DataSettingsOf(const Config& config);
-ModelSettings ModelSettingsOf(const Config& config);
+train::DataSettings DataSettingsOf(const Config& config);
+train::ModelSettings ModelSettingsOf(const Config& config);
 
 // Whether a run whose config was `saved_toml` can go on with `config`; `folder`
 // holds it. The error has a line for each key that differs.
@@ -58,4 +58,4 @@ std::string ModelSha256(const GlobalModel& model);
 // The folder that a config's results go to unless told otherwise.
 std::string DefaultFolder(const Config& config);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -10,13 +10,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "fedmrn/base/files.h"
+#include "fedmrn/base/sha256.h"
 #include "fedmrn/core/frame.h"
-#include "fedmrn/sim/checkpoint.h"
-#include "fedmrn/sim/files.h"
+#include "fedmrn/results/checkpoint.h"
 #include "fedmrn/train/task.h"
 #include "gtest/gtest.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,11 +35,11 @@ Config Tiny(std::vector<std::string> settings) {
 }
 
 // Rows without what a clock measured.
-std::string Timeless(std::vector<RoundRow> rows) {
-  for (RoundRow& row : rows) {
+std::string Timeless(std::vector<results::RoundRow> rows) {
+  for (results::RoundRow& row : rows) {
     row.train_s = row.encode_s = row.aggregate_s = row.eval_s = row.wall_s = 0;
   }
-  return RoundsCsv(rows);
+  return results::RoundsCsv(rows);
 }
 
 class Runs : public testing::Test {
@@ -61,11 +62,11 @@ class Runs : public testing::Test {
     return options;
   }
   Result<RunResult> Resume(const Config& config) {
-    return fedmrn::Run(config, Options(true));
+    return sim::Run(config, Options(true));
   }
   // Without a folder: what every other run with this config must come to.
   static RunResult Undisturbed(const Config& config) {
-    const Result<RunResult> result = fedmrn::Run(config, {});
+    const Result<RunResult> result = sim::Run(config, {});
     EXPECT_TRUE(result) << result.error().ToString();
     EXPECT_FALSE(result->stopped);
     EXPECT_EQ(result->rows.size(), config.rounds.count);
@@ -76,10 +77,10 @@ class Runs : public testing::Test {
     Progress progress;
     RunOptions options = Options(resume);
     options.progress = &progress;
-    options.on_round = [&](std::span<const RoundRow> rows) {
+    options.on_round = [&](std::span<const results::RoundRow> rows) {
       if (rows.size() == rounds) progress.stop = true;
     };
-    const Result<RunResult> result = fedmrn::Run(config, options);
+    const Result<RunResult> result = sim::Run(config, options);
     ASSERT_TRUE(result) << result.error().ToString();
     EXPECT_TRUE(result->stopped);
     EXPECT_EQ(result->rows.size(), rounds);
@@ -136,7 +137,7 @@ TEST_F(Runs, SameModelForAnyNumberOfWorkers) {
     SCOPED_TRACE(method);
     const std::string name = std::string("method.name=") + method;
     const RunResult one = Undisturbed(Tiny({name, "rounds.count=2"}));
-    ExpectSame(fedmrn::Run(Tiny({name, "rounds.count=2", "run.workers=2"}), {}),
+    ExpectSame(sim::Run(Tiny({name, "rounds.count=2", "run.workers=2"}), {}),
                one);
     models[one.model_sha256] = method;
   }
@@ -151,9 +152,9 @@ TEST_F(Runs, FaultsDoNotDependOnWorkers) {
   std::vector<std::string> with_two = faults;
   with_two.push_back("run.workers=2");
   const RunResult one = Undisturbed(Tiny(faults));
-  ExpectSame(fedmrn::Run(Tiny(with_two), {}), one);
+  ExpectSame(sim::Run(Tiny(with_two), {}), one);
   uint32_t dropped = 0;
-  for (const RoundRow& row : one.rows) {
+  for (const results::RoundRow& row : one.rows) {
     dropped += row.dropped;
     EXPECT_GE(row.clients, 2u);
   }
@@ -161,7 +162,7 @@ TEST_F(Runs, FaultsDoNotDependOnWorkers) {
 
   RunOptions options = Options(false);
   options.out = "";
-  const Result<RunResult> lost = fedmrn::Run(Tiny({"faults.drop=1"}), options);
+  const Result<RunResult> lost = sim::Run(Tiny({"faults.drop=1"}), options);
   ASSERT_FALSE(lost);
   EXPECT_NE(lost.error().message.find("dropped (injected)"), std::string::npos);
   EXPECT_EQ(log_.size(), 20u * 3);
@@ -233,7 +234,7 @@ TEST_F(Runs, StoppedInTheMiddleOfARound) {
     }
     progress.stop = true;
   });
-  const Result<RunResult> result = fedmrn::Run(config, options);
+  const Result<RunResult> result = sim::Run(config, options);
   watcher.join();
   ASSERT_TRUE(result) << result.error().ToString();
   EXPECT_TRUE(result->stopped);
@@ -323,7 +324,7 @@ TEST_F(Runs, AllCheckpointsDamaged) {
                 Path(CheckpointName(1)) + " is damaged (its SHA-256 differs)");
   EXPECT_EQ(log_.size(), 2u);
   // Nor is it taken for an empty folder.
-  const Result<RunResult> anew = fedmrn::Run(config, Options(false));
+  const Result<RunResult> anew = sim::Run(config, Options(false));
   ASSERT_FALSE(anew);
   EXPECT_NE(anew.error().message.find("already holds a run"),
             std::string::npos);
@@ -333,10 +334,11 @@ TEST_F(Runs, AllCheckpointsDamaged) {
 TEST_F(Runs, CheckpointOfAnotherModel) {
   const Config config = Tiny({});
   StopAfter(config, 1);
-  Result<Checkpoint> checkpoint = DecodeCheckpoint(Read(CheckpointName(1)));
+  Result<results::Checkpoint> checkpoint =
+      results::DecodeCheckpoint(Read(CheckpointName(1)));
   ASSERT_TRUE(checkpoint);
   checkpoint->model = *EncodeModel(1, 1, {{1, 2, 3}, {}});
-  Write(CheckpointName(1), EncodeCheckpoint(*checkpoint));
+  Write(CheckpointName(1), results::EncodeCheckpoint(*checkpoint));
   const Result<RunResult> result = Resume(config);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().ToString(),
@@ -345,9 +347,9 @@ TEST_F(Runs, CheckpointOfAnotherModel) {
 
 TEST_F(Runs, NeverOverwritesAnotherRun) {
   const Config config = Tiny({"rounds.count=1"});
-  ASSERT_TRUE(fedmrn::Run(config, Options(false)));
+  ASSERT_TRUE(sim::Run(config, Options(false)));
   const auto before = Contents();
-  const Result<RunResult> again = fedmrn::Run(config, Options(false));
+  const Result<RunResult> again = sim::Run(config, Options(false));
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().ToString(),
             out_.string() +
@@ -358,7 +360,7 @@ TEST_F(Runs, NeverOverwritesAnotherRun) {
   // Its results are worth as much without the checkpoints.
   fs::remove_all(Path("checkpoints"));
   const auto results = Contents();
-  EXPECT_FALSE(fedmrn::Run(config, Options(false)));
+  EXPECT_FALSE(sim::Run(config, Options(false)));
   const Result<RunResult> resumed = Resume(config);
   ASSERT_FALSE(resumed);
   EXPECT_EQ(resumed.error().ToString(),
@@ -372,26 +374,26 @@ TEST_F(Runs, Files) {
   const Config config = Tiny({"run.eval_every=2"});
   RunOptions options = Options(true);  // of nothing: begins
   std::vector<size_t> told;
-  options.on_round = [&](std::span<const RoundRow> rows) {
+  options.on_round = [&](std::span<const results::RoundRow> rows) {
     told.push_back(rows.size());
-    const Result<std::vector<RoundRow>> written =
-        rows.empty() ? std::vector<RoundRow>()
-                     : ParseRoundsCsv(AsText(Read("rounds.csv")));
+    const Result<std::vector<results::RoundRow>> written =
+        rows.empty() ? std::vector<results::RoundRow>()
+                     : results::ParseRoundsCsv(AsText(Read("rounds.csv")));
     ASSERT_TRUE(written);
     EXPECT_EQ(written->size(), rows.size());
   };
-  const Result<RunResult> result = fedmrn::Run(config, options);
+  const Result<RunResult> result = sim::Run(config, options);
   ASSERT_TRUE(result) << result.error().ToString();
   EXPECT_EQ(told, (std::vector<size_t>{0, 1, 2, 3}));
 
   const Bytes csv = Read("rounds.csv");
-  EXPECT_EQ(AsText(csv), RoundsCsv(result->rows));
+  EXPECT_EQ(AsText(csv), results::RoundsCsv(result->rows));
   EXPECT_TRUE(AsText(csv).starts_with(
       "round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,"
       "downlink_bytes,uplink_bits_per_param,"
       "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s\n1,,,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
-  for (const RoundRow& row : result->rows) {
+  for (const results::RoundRow& row : result->rows) {
     EXPECT_EQ(std::isnan(row.accuracy), row.round == 1);
     EXPECT_EQ(row.clients, 3u);
     EXPECT_EQ(row.uplink_bytes, 3u * (72 + 389920 / 8 + 4 * 1920 + 8));
@@ -423,7 +425,8 @@ TEST_F(Runs, Files) {
   }
 
   // The hash is that of the model in the last checkpoint.
-  const auto last = LoadCheckpoint(Path("checkpoints"), [](const auto&) {});
+  const auto last =
+      results::LoadCheckpoint(Path("checkpoints"), [](const auto&) {});
   ASSERT_TRUE(last && last->has_value());
   const Result<FrameView> frame = ParseFrame((*last)->model);
   ASSERT_TRUE(frame);
@@ -436,7 +439,8 @@ TEST_F(Runs, Files) {
 
 TEST_F(Runs, StartsFromTheSameModelEverywhere) {
   StopAfter(Tiny({}), 0);
-  const auto first = LoadCheckpoint(Path("checkpoints"), [](const auto&) {});
+  const auto first =
+      results::LoadCheckpoint(Path("checkpoints"), [](const auto&) {});
   ASSERT_TRUE(first && first->has_value());
   const Result<FrameView> frame = ParseFrame((*first)->model);
   ASSERT_TRUE(frame);
@@ -473,7 +477,7 @@ TEST_F(Runs, EveryPartition) {
 TEST_F(Runs, WhatCannotBeWritesNothing) {
   const auto error = [&](std::vector<std::string> settings) {
     const Result<RunResult> result =
-        fedmrn::Run(Tiny(std::move(settings)), Options(false));
+        sim::Run(Tiny(std::move(settings)), Options(false));
     return result ? "none" : result.error().ToString();
   };
   EXPECT_NE(
@@ -490,7 +494,7 @@ TEST_F(Runs, WhatCannotBeWritesNothing) {
 TEST_F(Runs, AFolderThatCannotBe) {
   // A file where a folder must be.
   ASSERT_TRUE(WriteFileAtomically(root_ / "new", {}));
-  const Result<RunResult> result = fedmrn::Run(Tiny({}), Options(false));
+  const Result<RunResult> result = sim::Run(Tiny({}), Options(false));
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message.find(out_.string()), std::string::npos)
       << result.error().message;
@@ -504,4 +508,4 @@ TEST(DefaultFolder, TellsTheRunsApart) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

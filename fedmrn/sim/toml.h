@@ -10,9 +10,9 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
-#include "fedmrn/core/result.h"
+#include "fedmrn/base/result.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 // Where a key or value stands, for messages: "FILE:LINE".
 inline std::string PlaceOf(std::string_view file,
@@ -31,4 +31,4 @@ inline Result<toml::table> ParseToml(std::string_view text,
                    ": not TOML: " + std::string(error.description())};
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

@@ -7,21 +7,21 @@
 #include <memory>
 #include <vector>
 
-#include "fedmrn/train/method.h"
+#include "fedmrn/train/method/method.h"
 #include "fedmrn/train/task.h"
 
-namespace fedmrn {
+namespace fedmrn::sim {
 
 struct Worker {
-  std::unique_ptr<Learner> learner;
-  LocalModel local;
+  std::unique_ptr<train::Learner> learner;
+  train::LocalModel local;
   std::vector<float> weights;  // of the broadcast that it has received
 };
 
 class Workers {
  public:
   // `count` 0: one per core.
-  Workers(const Task& task, uint32_t count);
+  Workers(const train::Task& task, uint32_t count);
 
   size_t count() const { return workers_.size(); }
 
@@ -32,8 +32,8 @@ class Workers {
                const std::function<void(Worker&, size_t item)>& work);
 
  private:
-  const Task& task_;
+  const train::Task& task_;
   std::vector<Worker> workers_;
 };
 
-}  // namespace fedmrn
+}  // namespace fedmrn::sim

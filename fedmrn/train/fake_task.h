@@ -11,7 +11,7 @@
 
 #include "fedmrn/train/task.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 
 inline constexpr size_t kFakeParams = 37, kFakeDense = 5, kFakeTrainable = 3;
 inline constexpr size_t kFakeTests = 200;
@@ -92,4 +92,4 @@ inline Task MakeFakeTask(std::vector<FakeStep>* steps = nullptr) {
   return task;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

@@ -5,7 +5,7 @@
 #include <future>
 #include <utility>
 
-namespace fedmrn {
+namespace fedmrn::train {
 namespace {
 
 // Batches of the data through one network.
@@ -110,4 +110,4 @@ Task TaskOf(Data data, Model model) {
   return task;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

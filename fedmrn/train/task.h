@@ -13,13 +13,13 @@
 #include <span>
 #include <string>
 
+#include "fedmrn/base/result.h"
 #include "fedmrn/core/philox.h"
-#include "fedmrn/core/result.h"
-#include "fedmrn/train/dataset.h"
-#include "fedmrn/train/loss.h"
-#include "fedmrn/train/model.h"
+#include "fedmrn/train/data/dataset.h"
+#include "fedmrn/train/model/loss.h"
+#include "fedmrn/train/model/model.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 
 // One worker's way to learn: batches of the data through its copy of the
 // network. Not thread-safe. Results do not depend on what it computed before.
@@ -59,4 +59,4 @@ Result<Task> MakeTask(Data data, const ModelSettings& model);
 // Of both at hand.
 Task TaskOf(Data data, Model model);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

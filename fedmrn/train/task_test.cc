@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "fedmrn/train/method.h"
+#include "fedmrn/train/method/method.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 namespace {
 
 struct Seen {
@@ -157,4 +157,4 @@ TEST(LossTest, MeanIou) {
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::train

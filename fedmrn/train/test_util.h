@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 
 // |a - b| within `tolerance` of the largest |b|.
 inline void ExpectClose(std::span<const float> a, std::span<const float> b,
@@ -32,4 +32,4 @@ inline constexpr BlockCase kBlockCases[] = {
     {1, 16, 5, 3},   {1, 48, 2, 9},   {5, 16, 11, 13}, {1, 256, 3, 3},
 };
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

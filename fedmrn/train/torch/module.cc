@@ -1,5 +1,5 @@
 // What the program asks of LibTorch, and the door to it.
-#include "fedmrn/train/torch_module.h"
+#include "fedmrn/train/torch/torch_module.h"
 
 // First: clang 14 in C++20 cannot read LibTorch's headers in another order.
 #include <ATen/core/ivalue.h>
@@ -16,7 +16,7 @@
 #include "fedmrn/train/torch/plain_lstm.h"
 #include "fedmrn/train/torch/script_network.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 namespace {
 
 using torch::jit::Module;
@@ -73,12 +73,14 @@ Result<std::string> Make(std::span<const TorchScriptTensor> tensors,
 }
 
 }  // namespace
-}  // namespace fedmrn
+}  // namespace fedmrn::train
 
-extern "C" __attribute__((visibility("default"))) const fedmrn::TorchModule*
+extern "C" __attribute__((visibility("default")))
+const fedmrn::train::TorchModule*
 fedmrn_torch_module() {
-  static constexpr fedmrn::TorchModule kModule{
-      fedmrn::Make, fedmrn::MakePlainCnn, fedmrn::MakePlainLstm,
-      fedmrn::MakeScriptModel, fedmrn::ReadTensors};
+  static constexpr fedmrn::train::TorchModule kModule{
+      fedmrn::train::Make, fedmrn::train::MakePlainCnn,
+      fedmrn::train::MakePlainLstm, fedmrn::train::MakeScriptModel,
+      fedmrn::train::ReadTensors};
   return &kModule;
 }

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fedmrn {
+namespace fedmrn::train {
 namespace {
 
 using c10::IValue;
@@ -262,4 +262,4 @@ IValue ReadPickled(caffe2::serialize::PyTorchStreamReader& file) {
   return Reader(file).Run();
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

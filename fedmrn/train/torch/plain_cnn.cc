@@ -8,7 +8,7 @@
 // clang-format on
 #include <torch/utils.h>
 
-namespace fedmrn {
+namespace fedmrn::train {
 namespace {
 
 class Plain final : public PlainNetwork {
@@ -69,4 +69,4 @@ std::unique_ptr<PlainNetwork> MakePlainCnn(const CnnSpec& spec,
   return std::make_unique<Plain>(spec, image, classes, lr);
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

@@ -2,12 +2,12 @@
 
 #include <memory>
 
-#include "fedmrn/train/torch_module.h"
+#include "fedmrn/train/torch/torch_module.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 
 std::unique_ptr<PlainNetwork> MakePlainCnn(const CnnSpec& spec,
                                            const ImageShape& image,
                                            uint32_t classes, double lr);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

@@ -9,9 +9,9 @@
 #include <dlfcn.h>
 #include <torch/utils.h>
 
-#include "fedmrn/train/char_lstm.h"
+#include "fedmrn/train/model/char_lstm.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 namespace {
 
 // LibTorch's products are those of the system's BLAS. OpenBLAS may have threads
@@ -75,4 +75,4 @@ std::unique_ptr<PlainNetwork> MakePlainLstm(uint32_t vocabulary,
   return std::make_unique<Plain>(vocabulary, classes, lr);
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

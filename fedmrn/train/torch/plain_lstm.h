@@ -2,11 +2,11 @@
 
 #include <memory>
 
-#include "fedmrn/train/torch_module.h"
+#include "fedmrn/train/torch/torch_module.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 
 std::unique_ptr<PlainNetwork> MakePlainLstm(uint32_t vocabulary,
                                             uint32_t classes, double lr);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

@@ -40,7 +40,7 @@
 // Of OpenBLAS, which has threads of its own; null with another BLAS.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
 
-namespace fedmrn {
+namespace fedmrn::train {
 namespace {
 
 using torch::jit::Module;
@@ -734,4 +734,4 @@ Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
   return tensors;
 }
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "fedmrn/train/torch_module.h"
+#include "fedmrn/train/torch/torch_module.h"
 
-namespace fedmrn {
+namespace fedmrn::train {
 
 Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data);
 Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
                                              const std::string& contents);
 
-}  // namespace fedmrn
+}  // namespace fedmrn::train

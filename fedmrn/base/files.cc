@@ -1,0 +1,145 @@
+#include "fedmrn/base/files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace fedmrn {
+namespace {
+
+Error Failed(const std::string& path, const char* what) {
+  return {ErrorCode::kUnavailable,
+          path + ": cannot " + what + " it: " + std::strerror(errno)};
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags)
+      : fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  // Some file systems tell of a full disk only here.
+  bool Close() { return close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+// `name` is the file's for people, who have not heard of temporary ones.
+Status WriteAndSync(const std::string& path, const std::string& name, int flags,
+                    ByteView bytes) {
+  Descriptor file(path, O_WRONLY | O_CREAT | flags);
+  if (file.get() < 0) return Failed(name, "write");
+  while (!bytes.empty()) {
+    const ssize_t wrote = write(file.get(), bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return Failed(name, "write");
+    bytes = bytes.subspan(static_cast<size_t>(wrote));
+  }
+  if (fsync(file.get()) != 0 || !file.Close()) return Failed(name, "write");
+  return Ok();
+}
+
+// The rename itself is on the disk only when its folder is.
+Status SyncFolderOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent;
+  const Descriptor descriptor(folder, O_RDONLY | O_DIRECTORY);
+  if (descriptor.get() < 0) return Failed(folder, "open");
+  // EINVAL: this file system has no such thing, and nothing can be done.
+  if (fsync(descriptor.get()) != 0 && errno != EINVAL) {
+    return Failed(folder, "sync");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<Bytes> ReadFile(const std::string& path) {
+  const Descriptor file(path, O_RDONLY);
+  if (file.get() < 0) return Failed(path, "read");
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return Failed(path, "read");
+  // The size is a hint: files of /proc have none, others may be growing.
+  Bytes bytes(static_cast<size_t>(std::max<off_t>(info.st_size, 0)) + 1);
+  for (size_t size = 0;;) {
+    const ssize_t got =
+        read(file.get(), bytes.data() + size, bytes.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Failed(path, "read");
+    size += static_cast<size_t>(got);
+    if (got == 0) {
+      bytes.resize(size);
+      return bytes;
+    }
+    if (size == bytes.size()) bytes.resize(2 * size + 4096);
+  }
+}
+
+Status WriteFileAtomically(const std::string& path, ByteView bytes) {
+  const std::string temporary = path + ".tmp";
+  if (Status wrote = WriteAndSync(temporary, path, O_TRUNC, bytes); !wrote) {
+    unlink(temporary.c_str());
+    return wrote;
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const Error error = Failed(path, "replace");
+    unlink(temporary.c_str());
+    return error;
+  }
+  return SyncFolderOf(path);
+}
+
+Status GrowFile(const std::string& path, ByteView bytes) {
+  const Result<Bytes> old = ReadFile(path);
+  if (!old || old->size() > bytes.size() ||
+      !std::equal(old->begin(), old->end(), bytes.begin())) {
+    return WriteFileAtomically(path, bytes);
+  }
+  return WriteAndSync(path, path, O_APPEND, bytes.subspan(old->size()));
+}
+
+Result<FolderLock> FolderLock::Take(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorCode::kUnavailable, folder + ": " + error.message()};
+  }
+  const std::string path = folder + "/lock";
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) return Failed(path, "open");
+  if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+    close(file);
+    return Error{ErrorCode::kUnavailable,
+                 folder + ": another fedmrn is at work there"};
+  }
+  return FolderLock(file);
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : file_(std::exchange(other.file_, -1)) {}
+
+FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+FolderLock::~FolderLock() {
+  if (file_ >= 0) close(file_);
+}
+
+}  // namespace fedmrn

@@ -1,0 +1,48 @@
+// Files of a run: read whole, written so that a crash at any moment leaves
+// either the old file or the new one, never half of it. Errors name the path
+// and the system's reason.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/result.h"
+
+namespace fedmrn {
+
+inline ByteView AsBytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+inline std::string_view AsText(ByteView bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Result<Bytes> ReadFile(const std::string& path);
+
+// On return the new contents are on the disk, under their name. Passes through
+// PATH.tmp, so writers of one path must take turns; what a crash leaves there
+// is overwritten by the next write.
+Status WriteFileAtomically(const std::string& path, ByteView bytes);
+
+// For files that others watch while they grow, and whose readers can stand a
+// cut-off end: makes the file equal `bytes`, by appending what is missing if
+// it holds a beginning of them, else atomically.
+Status GrowFile(const std::string& path, ByteView bytes);
+
+// Held by one process at a time, until it ends in whatever way.
+class FolderLock {
+ public:
+  // Creates the folder if it is missing. Fails if another process holds it.
+  static Result<FolderLock> Take(const std::string& folder);
+
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&& other) noexcept;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int file) : file_(file) {}
+  int file_ = -1;
+};
+
+}  // namespace fedmrn

@@ -1,0 +1,110 @@
+#include "fedmrn/base/files.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "fedmrn/base/sha256.h"
+#include "gtest/gtest.h"
+
+namespace fedmrn {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(testing::TempDir()) /
+              ("files_" + std::string(test->name()) + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Path(const char* name) const { return folder_ / name; }
+  size_t Count() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_),
+                                             fs::directory_iterator()));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Files, RoundTrip) {
+  const std::string path = Path("file");
+  for (size_t size : {0, 1, 4095, 4096, 100'000}) {
+    Bytes bytes(size);
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 7);
+    ASSERT_TRUE(WriteFileAtomically(path, bytes));
+    const Result<Bytes> read = ReadFile(path);
+    ASSERT_TRUE(read);
+    EXPECT_EQ(*read, bytes);
+  }
+  EXPECT_EQ(Count(), 1u) << "a temporary file was left";
+}
+
+TEST_F(Files, ReadsFilesWithoutASize) {
+  const Result<Bytes> read = ReadFile("/proc/self/status");
+  ASSERT_TRUE(read);
+  EXPECT_NE(AsText(*read).find("Pid:"), std::string_view::npos);
+}
+
+TEST_F(Files, LeftoverOfACrashIsOverwritten) {
+  ASSERT_TRUE(WriteFileAtomically(Path("file"), AsBytes("good")));
+  ASSERT_TRUE(WriteFileAtomically(Path("file.tmp"), AsBytes("half, and long")));
+  EXPECT_EQ(AsText(*ReadFile(Path("file"))), "good");
+  ASSERT_TRUE(WriteFileAtomically(Path("file"), AsBytes("new")));
+  EXPECT_EQ(AsText(*ReadFile(Path("file"))), "new");
+  EXPECT_EQ(Count(), 1u);
+}
+
+TEST_F(Files, ErrorsNameThePathAndTheReason) {
+  const Result<Bytes> missing = ReadFile(Path("missing"));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(missing.error().ToString(),
+            Path("missing") + ": cannot read it: No such file or directory");
+
+  EXPECT_EQ(ReadFile(folder_).error().ToString(),
+            folder_.string() + ": cannot read it: Is a directory");
+
+  const Status nowhere = WriteFileAtomically(Path("no/file"), AsBytes("x"));
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(nowhere.error().ToString(),
+            Path("no/file") + ": cannot write it: No such file or directory");
+
+  fs::create_directories(Path("folder"));
+  EXPECT_EQ(WriteFileAtomically(Path("folder"), AsBytes("x")).error().message,
+            Path("folder") + ": cannot replace it: Is a directory");
+  EXPECT_EQ(Count(), 1u) << "a temporary file was left";
+}
+
+TEST_F(Files, GrowsInPlaceWhereItCan) {
+  const std::string path = Path("file");
+  ASSERT_TRUE(GrowFile(path, AsBytes("one")));
+  fs::create_hard_link(path, Path("watched"));  // keeps the same file
+  ASSERT_TRUE(GrowFile(path, AsBytes("one two")));
+  ASSERT_TRUE(GrowFile(path, AsBytes("one two")));
+  EXPECT_EQ(AsText(*ReadFile(Path("watched"))), "one two");
+
+  ASSERT_TRUE(GrowFile(path, AsBytes("one")));
+  EXPECT_EQ(AsText(*ReadFile(path)), "one");
+  ASSERT_TRUE(GrowFile(path, AsBytes("other")));
+  EXPECT_EQ(AsText(*ReadFile(path)), "other");
+  EXPECT_EQ(AsText(*ReadFile(Path("watched"))), "one two");
+}
+
+// FIPS 180-2, appendix B.
+TEST(Sha256, KnownDigests) {
+  EXPECT_EQ(Sha256Hex({}),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(Sha256Hex(AsBytes("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(Sha256Hex(Bytes(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+}  // namespace
+}  // namespace fedmrn

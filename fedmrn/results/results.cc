@@ -1,0 +1,320 @@
+#include "fedmrn/results/results.h"
+
+#include <fmt/core.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+#include <variant>
+
+#include "fedmrn/base/files.h"
+
+namespace fedmrn::results {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Column {
+  std::string_view name;
+  std::variant<uint32_t RoundRow::*, uint64_t RoundRow::*, double RoundRow::*>
+      field;
+  enum Kind { kExact, kMayBeEmpty, kSeconds } kind = kExact;
+};
+
+const Column kColumns[] = {
+    {"round", &RoundRow::round},
+    {"accuracy", &RoundRow::accuracy, Column::kMayBeEmpty},
+    {"loss", &RoundRow::loss, Column::kMayBeEmpty},
+    {"uplink_bytes", &RoundRow::uplink_bytes},
+    {"payload_bytes", &RoundRow::payload_bytes},
+    {"dense_bytes", &RoundRow::dense_bytes},
+    {"downlink_bytes", &RoundRow::downlink_bytes},
+    {"uplink_bits_per_param", &RoundRow::uplink_bits_per_param},
+    {"clients", &RoundRow::clients},
+    {"dropped", &RoundRow::dropped},
+    {"train_s", &RoundRow::train_s, Column::kSeconds},
+    {"encode_s", &RoundRow::encode_s, Column::kSeconds},
+    {"aggregate_s", &RoundRow::aggregate_s, Column::kSeconds},
+    {"eval_s", &RoundRow::eval_s, Column::kSeconds},
+    {"wall_s", &RoundRow::wall_s, Column::kSeconds},
+    // Only in files of segmentations: see ColumnsOf.
+    {"mean_iou", &RoundRow::mean_iou, Column::kMayBeEmpty},
+};
+
+std::span<const Column> WithoutMeanIou() {
+  return std::span(kColumns).first(std::size(kColumns) - 1);
+}
+
+std::span<const Column> ColumnsOf(std::span<const RoundRow> rows) {
+  const bool measured = std::ranges::any_of(
+      rows, [](const RoundRow& row) { return !std::isnan(row.mean_iou); });
+  return measured ? std::span(kColumns) : WithoutMeanIou();
+}
+
+std::string Header(std::span<const Column> columns) {
+  std::string header;
+  for (const Column& column : columns) {
+    if (!header.empty()) header += ',';
+    header += column.name;
+  }
+  return header;
+}
+
+std::string Field(const Column& column, const RoundRow& row) {
+  return std::visit(
+      [&](auto member) {
+        const double value = static_cast<double>(row.*member);
+        if (column.kind == Column::kSeconds) {
+          return fmt::format("{:.3f}", value);
+        }
+        const bool empty =
+            column.kind == Column::kMayBeEmpty && std::isnan(value);
+        return empty ? std::string() : fmt::format("{}", row.*member);
+      },
+      column.field);
+}
+
+bool ParseField(const Column& column, std::string_view text, RoundRow& row) {
+  if (text.empty()) return column.kind == Column::kMayBeEmpty;
+  return std::visit(
+      [&](auto member) {
+        const char* end = text.data() + text.size();
+        const auto [at, failure] =
+            std::from_chars(text.data(), end, row.*member);
+        return failure == std::errc() && at == end;
+      },
+      column.field);
+}
+
+// What is wrong with a line, or nothing.
+std::optional<std::string> ParseRow(std::span<const Column> columns,
+                                    std::string_view line, RoundRow& row) {
+  for (const Column& column : columns) {
+    const size_t comma = line.find(',');
+    const bool last = &column == &columns.back();
+    if (last != (comma == line.npos)) {
+      return fmt::format("has {} than {} fields", last ? "more" : "fewer",
+                         columns.size());
+    }
+    const std::string_view field = line.substr(0, comma);
+    if (!ParseField(column, field, row)) {
+      return fmt::format("{} is '{}', not a number of its kind", column.name,
+                         field);
+    }
+    if (!last) line.remove_prefix(comma + 1);
+  }
+  return std::nullopt;
+}
+
+Json Number(double value) {
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
+std::string UtcTime(int64_t seconds) {
+  const std::time_t time = static_cast<std::time_t>(seconds);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  char text[32];
+  const size_t size =
+      std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return std::string(text, size);
+}
+
+// The value of the first "key ... SEPARATOR value" line of a system file.
+Json LineOf(const std::string& path, std::string_view key, char separator) {
+  const Result<Bytes> bytes = ReadFile(path);
+  if (!bytes) return nullptr;
+  std::string_view text = AsText(*bytes);
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t at = line.find(separator);
+    if (!line.starts_with(key) || at == line.npos) continue;
+    const size_t first = line.find_first_not_of("\t \"", at + 1);
+    if (first == line.npos) return nullptr;
+    const size_t last = line.find_last_not_of("\t \"");
+    return std::string(line.substr(first, last - first + 1));
+  }
+  return nullptr;
+}
+
+Json Machine(const RunInfo& info) {
+  utsname system{};
+  uname(&system);
+  return {{"cpu", LineOf("/proc/cpuinfo", "model name", ':')},
+          {"architecture", system.machine},
+          {"simd", info.simd_target},
+          {"cores", std::thread::hardware_concurrency()},
+          {"memory_bytes", static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                               static_cast<uint64_t>(sysconf(_SC_PAGESIZE))},
+          {"os", LineOf("/etc/os-release", "PRETTY_NAME", '=')},
+          {"kernel", fmt::format("{} {}", system.sysname, system.release)}};
+}
+
+// Sections become objects. JSON reads a value as TOML writes it, unless it
+// is text that is not UTF-8.
+Json ConfigJson(ConfigValuesView config) {
+  Json out = Json::object();
+  for (const auto& [name, value] : config) {
+    Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    if (parsed.is_discarded()) parsed = value;
+    const size_t dot = name.find('.');
+    Json& section = dot == name.npos ? out : out[name.substr(0, dot)];
+    section[dot == name.npos ? name : name.substr(dot + 1)] = parsed;
+  }
+  return out;
+}
+
+Json Totals(std::span<const RoundRow> rows) {
+  RoundRow sum;
+  for (const RoundRow& row : rows) {
+    sum.uplink_bytes += row.uplink_bytes;
+    sum.payload_bytes += row.payload_bytes;
+    sum.dense_bytes += row.dense_bytes;
+    sum.downlink_bytes += row.downlink_bytes;
+    sum.clients += row.clients;
+    sum.dropped += row.dropped;
+    sum.train_s += row.train_s;
+    sum.encode_s += row.encode_s;
+    sum.aggregate_s += row.aggregate_s;
+    sum.eval_s += row.eval_s;
+    sum.wall_s += row.wall_s;
+  }
+  return {{"uplink_bytes", sum.uplink_bytes},
+          {"payload_bytes", sum.payload_bytes},
+          {"dense_bytes", sum.dense_bytes},
+          {"downlink_bytes", sum.downlink_bytes},
+          {"clients", sum.clients},
+          {"dropped", sum.dropped},
+          {"train_s", Number(sum.train_s)},
+          {"encode_s", Number(sum.encode_s)},
+          {"aggregate_s", Number(sum.aggregate_s)},
+          {"eval_s", Number(sum.eval_s)},
+          {"wall_s", Number(sum.wall_s)}};
+}
+
+}  // namespace
+
+std::string RoundsCsv(std::span<const RoundRow> rows) {
+  const std::span<const Column> columns = ColumnsOf(rows);
+  std::string csv = Header(columns) + '\n';
+  for (const RoundRow& row : rows) {
+    for (const Column& column : columns) {
+      csv += Field(column, row);
+      csv += &column == &columns.back() ? '\n' : ',';
+    }
+  }
+  return csv;
+}
+
+Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows) {
+  return WriteFileAtomically(path, AsBytes(RoundsCsv(rows)));
+}
+
+Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
+  std::vector<RoundRow> rows;
+  std::span<const Column> columns = WithoutMeanIou();
+  for (size_t number = 1; number == 1 || !text.empty(); ++number) {
+    const auto failed = [&](ErrorCode code, const std::string& what) {
+      return Error{code, fmt::format("line {}: {}", number, what)};
+    };
+    const size_t end = text.find('\n');
+    // Without its end, even a line of 13 numbers may lack the last digits.
+    if (end == text.npos) {
+      return failed(ErrorCode::kTruncated, "is cut off: the file ends in it");
+    }
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (number == 1) {
+      if (line == Header(kColumns)) columns = kColumns;
+      if (line != Header(columns)) {
+        return failed(ErrorCode::kBadFormat, "should be " + Header(columns));
+      }
+      continue;
+    }
+    RoundRow row;
+    if (const auto wrong = ParseRow(columns, line, row)) {
+      return failed(ErrorCode::kBadValue, *wrong);
+    }
+    if (!rows.empty() && row.round <= rows.back().round) {
+      return failed(
+          ErrorCode::kBadValue,
+          fmt::format("round {} after round {}", row.round, rows.back().round));
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+Spread SpreadOf(std::span<const double> values) {
+  const double count = static_cast<double>(values.size());
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean,
+          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan("")};
+}
+
+std::string RunJson(ConfigValuesView config, const RunInfo& info,
+                    std::span<const RoundRow> rows) {
+  const RoundRow* best = nullptr;
+  const RoundRow* last = nullptr;
+  for (const RoundRow& row : rows) {
+    if (std::isnan(row.accuracy)) continue;
+    last = &row;
+    if (best == nullptr || row.accuracy > best->accuracy) best = &row;
+  }
+  Json out;
+  out["fedmrn_version"] = info.version;
+  out["started"] = UtcTime(info.started);
+  out["ended"] = info.ended ? Json(UtcTime(*info.ended)) : Json();
+  out["finished"] = info.ended.has_value();
+  out["rounds_done"] = rows.size();
+  out["metric"] = info.metric;
+  out["best"] = nullptr;
+  out["last"] = nullptr;
+  if (best != nullptr) {
+    out["best"] = {{"round", best->round},
+                   {"accuracy", Number(best->accuracy)}};
+    out["last"] = {{"round", last->round},
+                   {"accuracy", Number(last->accuracy)},
+                   {"loss", Number(last->loss)}};
+    if (!std::isnan(last->mean_iou)) {
+      out["best"]["mean_iou"] = Number(best->mean_iou);
+      out["last"]["mean_iou"] = Number(last->mean_iou);
+    }
+  }
+  out["totals"] = Totals(rows);
+  out["masked_params"] = info.masked_params;
+  out["dense_values"] = info.dense_values;
+  out["model_sha256"] = info.model_sha256;
+  out["config"] = ConfigJson(config);
+  out["machine"] = Machine(info);
+  // A folder's name in the config need not be UTF-8.
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+Status WriteRunJson(const std::string& path, ConfigValuesView config,
+                    const RunInfo& info, std::span<const RoundRow> rows) {
+  return WriteFileAtomically(path, AsBytes(RunJson(config, info, rows)));
+}
+
+Result<bool> RunJsonFinished(std::string_view json) {
+  const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json none;
+  const Json& finished =
+      run.is_object() && run.contains("finished") ? run["finished"] : none;
+  if (!finished.is_boolean()) {
+    return Error{ErrorCode::kBadFormat, "is damaged, or no run's"};
+  }
+  return finished.get<bool>();
+}
+
+}  // namespace fedmrn::results

@@ -1,0 +1,80 @@
+// What a run leaves behind for people and programs: rounds.csv, a row per
+// round, and run.json, the run at a glance. Both are written whole from the
+// rows, which live in the checkpoint: after a crash and --resume no round is
+// missing and none is there twice.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fedmrn/base/result.h"
+
+namespace fedmrn::results {
+
+struct RoundRow {
+  uint32_t round = 0;
+  // The model's metric, of accuracies 0 to 1; NaN: not evaluated this round.
+  double accuracy = std::nan("");
+  double loss = std::nan("");  // same
+  uint64_t uplink_bytes = 0;   // sum of the frames' lengths, of which
+  uint64_t payload_bytes = 0;  // compressed parameters
+  uint64_t dense_bytes = 0;    // what is not compressed; the rest: headers
+  uint64_t downlink_bytes = 0;
+  double uplink_bits_per_param = 0;
+  uint32_t clients = 0;  // whose updates arrived
+  uint32_t dropped = 0;
+  double train_s = 0;
+  double encode_s = 0;
+  double aggregate_s = 0;
+  double eval_s = 0;
+  double wall_s = 0;
+  double mean_iou = std::nan("");  // of a segmentation
+};
+
+// Seconds are rounded to milliseconds, NaN is an empty field, every other
+// number can be read back exactly.
+std::string RoundsCsv(std::span<const RoundRow> rows);
+Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows);
+
+// The inverse. Refuses a file that is cut off or whose rounds do not increase;
+// the error begins with the line: "line 3: ...".
+Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text);
+
+// Of the values of several seeds; std is the sample's, NaN if there is but one.
+struct Spread {
+  double mean = 0;
+  double std = 0;
+};
+Spread SpreadOf(std::span<const double> values);
+
+// What run.json tells beyond the config and the rows.
+struct RunInfo {
+  std::string version = {};
+  std::string simd_target = {};
+  int64_t started = 0;                // seconds since 1970
+  std::optional<int64_t> ended = {};  // of a finished run
+  std::string metric = "accuracy";    // what the accuracy is
+  uint64_t masked_params = 0;
+  uint64_t dense_values = 0;
+  std::string model_sha256 = {};
+};
+
+// A config as its keys and values: {"train.lr", "0.1"}, as TOML writes them.
+using ConfigValuesView = std::span<const std::pair<std::string, std::string>>;
+
+// Numbers that JSON cannot express (NaN, infinity) are null.
+std::string RunJson(ConfigValuesView config, const RunInfo& info,
+                    std::span<const RoundRow> rows);
+Status WriteRunJson(const std::string& path, ConfigValuesView config,
+                    const RunInfo& info, std::span<const RoundRow> rows);
+
+// Whether it tells of a finished run; an error if it is not a run.json.
+Result<bool> RunJsonFinished(std::string_view json);
+
+}  // namespace fedmrn::results

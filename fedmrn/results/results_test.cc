@@ -1,0 +1,226 @@
+#include "fedmrn/results/results.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "gtest/gtest.h"
+
+namespace fedmrn::results {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kHeader[] =
+    "round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,downlink_bytes,"
+    "uplink_bits_per_param,"
+    "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s\n";
+
+std::vector<RoundRow> Rows() {
+  std::vector<RoundRow> rows(4);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    rows[i] = {.round = i + 1,
+               .uplink_bytes = 1'000'000'000'000u + i,
+               .payload_bytes = 700 + i,
+               .dense_bytes = 200,
+               .downlink_bytes = 2,
+               .uplink_bits_per_param = 1.0768,
+               .clients = 9,
+               .dropped = 1,
+               .train_s = 1.25,
+               .encode_s = 0.0004,
+               .aggregate_s = 0.125,
+               .eval_s = 2,
+               .wall_s = 3.5};
+  }
+  rows[1].accuracy = 0.1;
+  rows[1].loss = 2.302585092994046;
+  rows[2].accuracy = 0.8861;
+  rows[2].loss = 1.0 / 3;
+  return rows;
+}
+
+TEST(RoundsCsv, Format) {
+  const std::vector<RoundRow> rows = Rows();
+  EXPECT_EQ(RoundsCsv({}), kHeader);
+  EXPECT_EQ(
+      RoundsCsv(std::span(rows).first(2)),
+      kHeader + std::string("1,,,1000000000000,700,200,2,1.0768,"
+                            "9,1,"
+                            "1.250,0.000,0.125,2.000,3.500\n"
+                            "2,0.1,2.302585092994046,1000000000001,701,200,2,"
+                            "1.0768,9,1,"
+                            "1.250,0.000,0.125,2.000,3.500\n"));
+}
+
+TEST(RoundsCsv, ReadsBack) {
+  std::vector<RoundRow> rows = Rows();
+  rows[3].accuracy = 0.1;
+  rows[3].loss = std::numeric_limits<double>::infinity();
+  const Result<std::vector<RoundRow>> read = ParseRoundsCsv(RoundsCsv(rows));
+  ASSERT_TRUE(read) << read.error().ToString();
+  ASSERT_EQ(read->size(), rows.size());
+  EXPECT_TRUE(std::isnan((*read)[0].accuracy));
+  EXPECT_TRUE(std::isnan((*read)[0].loss));
+  EXPECT_EQ((*read)[2].accuracy, rows[2].accuracy);
+  EXPECT_EQ((*read)[2].loss, rows[2].loss);
+  EXPECT_EQ((*read)[2].uplink_bytes, rows[2].uplink_bytes);
+  EXPECT_EQ((*read)[2].dropped, 1u);
+  EXPECT_EQ((*read)[2].wall_s, 3.5);
+  EXPECT_EQ((*read)[3].loss, rows[3].loss);
+  EXPECT_EQ(RoundsCsv(*read), RoundsCsv(rows));
+}
+
+// Others keep the columns they always had.
+TEST(RoundsCsv, SegmentationsHaveAColumnMore) {
+  std::vector<RoundRow> rows = Rows();
+  rows[2].mean_iou = 0.125;
+  const std::string csv = RoundsCsv(rows);
+  EXPECT_TRUE(csv.starts_with(std::string(kHeader, sizeof(kHeader) - 2) +
+                              ",mean_iou\n1,,,"));
+  EXPECT_NE(csv.find("3.500,\n3,0.8861,"), csv.npos);
+  EXPECT_NE(csv.find("3.500,0.125\n4,"), csv.npos);
+  const Result<std::vector<RoundRow>> read = ParseRoundsCsv(csv);
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ((*read)[2].mean_iou, 0.125);
+  EXPECT_TRUE(std::isnan((*read)[1].mean_iou));
+  const Json run = Json::parse(RunJson({}, {.metric = "pixel accuracy"}, rows));
+  EXPECT_EQ(run["metric"], "pixel accuracy");
+  EXPECT_EQ(run["best"]["mean_iou"], 0.125);
+}
+
+// A file that was cut anywhere but between two lines is refused, by its line.
+TEST(RoundsCsv, RefusesEveryHalfWrittenFile) {
+  const std::string whole = RoundsCsv(Rows());
+  size_t line = 1;
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const Result<std::vector<RoundRow>> read =
+        ParseRoundsCsv(std::string_view(whole).substr(0, size));
+    if (size > 0 && whole[size - 1] == '\n') {
+      EXPECT_TRUE(read) << read.error().ToString();
+      ++line;
+      continue;
+    }
+    ASSERT_FALSE(read) << size;
+    EXPECT_EQ(read.error().code, ErrorCode::kTruncated);
+    EXPECT_EQ(read.error().ToString(), "line " + std::to_string(line) +
+                                           ": is cut off: the file ends in it");
+  }
+}
+
+TEST(RoundsCsv, ErrorsNameTheLine) {
+  const auto message = [](const std::string& rows) {
+    const Result<std::vector<RoundRow>> read = ParseRoundsCsv(rows);
+    return read ? "none" : read.error().ToString();
+  };
+  const std::string header = kHeader;
+  const std::string good = "1,,,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n";
+  EXPECT_EQ(message(header + good), "none");
+  EXPECT_EQ(message("round,accuracy\n" + good),
+            "line 1: should be " + header.substr(0, header.size() - 1));
+  EXPECT_EQ(message(header + good + "2,,,1\n"),
+            "line 3: has fewer than 15 fields");
+  EXPECT_EQ(message(header + "\n"), "line 2: has fewer than 15 fields");
+  EXPECT_EQ(message(header + "1,,,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1,7\n"),
+            "line 2: has more than 15 fields");
+  EXPECT_EQ(message(header + "1,,x,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
+            "line 2: loss is 'x', not a number of its kind");
+  EXPECT_EQ(message(header + "1,,,-1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
+            "line 2: uplink_bytes is '-1', not a number of its kind");
+  EXPECT_EQ(message(header + ",,,1,1,0,2,1.0,9,1,0.1,0.1,0.1,0.1,0.1\n"),
+            "line 2: round is '', not a number of its kind");
+  EXPECT_EQ(message(header + good + good), "line 3: round 1 after round 1");
+}
+
+TEST(RunJson, TellsTheRun) {
+  const std::vector<std::pair<std::string, std::string>> config = {
+      {"seed", "18446744073709551615"},
+      {"data.dir", R"("a \"quoted\" \\ folder")"},
+      {"partition.clients", "100"},
+      {"method.stochastic", "true"},
+      {"train.lr", "0.1"},
+      {"train.momentum", "1e-05"}};
+  RunInfo info{.version = "1.2.3",
+               .simd_target = "AVX2",
+               .started = 1'700'000'000,
+               .masked_params = 389'920,
+               .dense_values = 1'920,
+               .model_sha256 = "abc"};
+  Json run = Json::parse(RunJson(config, info, Rows()));
+  EXPECT_EQ(run["fedmrn_version"], "1.2.3");
+  EXPECT_EQ(run["started"], "2023-11-14T22:13:20Z");
+  EXPECT_TRUE(run["ended"].is_null());
+  EXPECT_EQ(run["finished"], false);
+  EXPECT_EQ(run["rounds_done"], 4);
+  EXPECT_EQ(run["best"], Json({{"round", 3}, {"accuracy", 0.8861}}));
+  EXPECT_EQ(run["last"],
+            Json({{"round", 3}, {"accuracy", 0.8861}, {"loss", 1.0 / 3}}));
+  EXPECT_EQ(run["totals"], Json({{"uplink_bytes", 4'000'000'000'006},
+                                 {"payload_bytes", 2'806},
+                                 {"dense_bytes", 800},
+                                 {"downlink_bytes", 8},
+                                 {"clients", 36},
+                                 {"dropped", 4},
+                                 {"train_s", 5.0},
+                                 {"encode_s", 0.0016},
+                                 {"aggregate_s", 0.5},
+                                 {"eval_s", 8.0},
+                                 {"wall_s", 14.0}}));
+  EXPECT_EQ(run["masked_params"], 389'920);
+  EXPECT_EQ(run["dense_values"], 1'920);
+  EXPECT_EQ(run["model_sha256"], "abc");
+  EXPECT_EQ(run["config"]["seed"], 18446744073709551615u);
+  EXPECT_EQ(run["config"]["data"]["dir"], R"(a "quoted" \ folder)");
+  EXPECT_EQ(run["config"]["train"]["lr"], 0.1);
+  EXPECT_EQ(run["config"]["train"]["momentum"], 1e-5);
+  EXPECT_EQ(run["config"]["method"]["stochastic"], true);
+  EXPECT_EQ(run["config"]["partition"]["clients"], 100);
+  EXPECT_EQ(run["machine"]["simd"], "AVX2");
+  EXPECT_GT(run["machine"]["cores"], 0);
+  EXPECT_GT(run["machine"]["memory_bytes"], 1 << 20);
+
+  info.ended = 1'700'000'060;
+  run = Json::parse(RunJson(config, info, Rows()));
+  EXPECT_EQ(run["ended"], "2023-11-14T22:14:20Z");
+  EXPECT_EQ(run["finished"], true);
+}
+
+TEST(RunJson, WhatIsNoNumberIsNull) {
+  const Json empty = Json::parse(RunJson({}, {}, {}));
+  EXPECT_EQ(empty["rounds_done"], 0);
+  EXPECT_TRUE(empty["best"].is_null());
+  EXPECT_TRUE(empty["last"].is_null());
+
+  // Diverged, and then not evaluated.
+  std::vector<RoundRow> rows(2);
+  rows[0].accuracy = 0.1;
+  rows[0].train_s = std::numeric_limits<double>::infinity();
+  rows[1].wall_s = std::nan("");
+  const std::string text = RunJson({}, {}, rows);
+  EXPECT_EQ(text.find("nan"), text.npos);
+  const Json run = Json::parse(text);
+  EXPECT_EQ(run["last"]["accuracy"], 0.1);
+  EXPECT_TRUE(run["last"]["loss"].is_null());
+  EXPECT_TRUE(run["totals"]["train_s"].is_null());
+  EXPECT_TRUE(run["totals"]["wall_s"].is_null());
+}
+
+TEST(RunJson, TellsWhetherItIsFinished) {
+  RunInfo info;
+  const std::string running = RunJson({}, info, {});
+  info.ended = 1;
+  const std::string finished = RunJson({}, info, {});
+  ASSERT_TRUE(RunJsonFinished(running).ok());
+  EXPECT_FALSE(*RunJsonFinished(running));
+  ASSERT_TRUE(RunJsonFinished(finished).ok());
+  EXPECT_TRUE(*RunJsonFinished(finished));
+  for (size_t size = 0; size + 2 < finished.size(); ++size) {
+    EXPECT_FALSE(RunJsonFinished(finished.substr(0, size)).ok()) << size;
+  }
+  for (const char* other : {"[]", "{}", "{\"finished\": 1}", "null"}) {
+    EXPECT_FALSE(RunJsonFinished(other).ok()) << other;
+  }
+}
+
+}  // namespace
+}  // namespace fedmrn::results

@@ -1,0 +1,27 @@
+// A run's curves as TensorBoard reads them: `tensorboard --logdir DIR`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/result.h"
+#include "fedmrn/results/results.h"
+
+namespace fedmrn::results {
+
+// The contents of an event file: a pure function of the rows, in which more
+// rows only add bytes at the end. `start_time`, of the whole run (not of its
+// last resumption), is in seconds since 1970.
+Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time);
+
+// Makes the event file in `folder` (created if missing) hold all of `rows`. A
+// TensorBoard that is watching keeps the file open, so it grows in place.
+Status WriteTensorBoard(const std::string& folder,
+                        std::span<const RoundRow> rows, int64_t start_time);
+
+// The Castagnoli polynomial's, as TensorBoard's records carry it.
+uint32_t Crc32c(ByteView bytes);
+
+}  // namespace fedmrn::results

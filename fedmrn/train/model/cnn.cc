@@ -1,0 +1,324 @@
+#include "fedmrn/train/model/cnn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "fedmrn/base/check.h"
+#include "fedmrn/core/random.h"
+#include "fedmrn/train/kernels/convolution.h"
+#include "fedmrn/train/kernels/matrix_product.h"
+#include "fedmrn/train/model/loss.h"
+
+namespace fedmrn::train {
+namespace {
+
+const CnnSpec kSpecs[] = {
+    {"cnn4",
+     "4 convolutions, 32 to 256 channels, and a linear layer",
+     {{32, true}, {64, true}, {128, true}, {256, true}}},
+    {"cnn8",
+     "8 convolutions, 32 to 256 channels, and a linear layer",
+     {{32, false},
+      {32, true},
+      {64, false},
+      {64, true},
+      {128, false},
+      {128, true},
+      {256, false},
+      {256, true}}},
+};
+
+}  // namespace
+
+std::span<const CnnSpec> CnnSpecs() { return kSpecs; }
+
+const CnnSpec* FindCnn(std::string_view name) {
+  for (const CnnSpec& spec : kSpecs) {
+    if (spec.name == name) return &spec;
+  }
+  return nullptr;
+}
+
+// One block of a plan: its convolution, and where its parameters lie.
+struct Cnn::Block {
+  Convolution convolution;
+  Activation out;  // after pooling; in the layout that the next layer takes
+  size_t weights;  // in `masked`
+  size_t channels;
+  size_t gamma, beta, mean, variance;  // in `dense`
+};
+
+struct Cnn::Plan {
+  uint32_t images;
+  std::vector<Block> blocks;
+};
+
+struct Cnn::Memory {
+  struct Grown {
+    Buffer data;
+    size_t size = 0;
+
+    float* get() const { return data.get(); }
+    void Need(size_t floats) {
+      if (floats <= size) return;
+      data = hwy::AllocateAligned<float>(floats);
+      FEDMRN_CHECK(data != nullptr);
+      size = floats;
+    }
+  };
+  struct OfBlock {
+    Grown convolved;  // the convolution's result; backward: its gradient
+    Grown out;
+    Grown picked;
+    // Batch statistics and what follows from them, one value per channel.
+    std::vector<float> mean, variance, inv_std, scale, shift;
+  };
+
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::vector<OfBlock> blocks;
+  Grown gradient;  // of the activation that the backward pass has reached
+  Grown scratch;
+  Grown logits;
+  Grown linear;  // the linear layer's weights in NHWC order
+  Grown linear_gradient;
+};
+
+bool Cnn::Fits(const CnnSpec& spec, const ImageShape& image) {
+  uint32_t height = image.height, width = image.width;
+  for (const CnnBlock& block : spec.blocks) {
+    if (block.pool) height /= 2, width /= 2;
+  }
+  return height > 0 && width > 0;
+}
+
+Cnn::Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes)
+    : blocks_(spec.blocks),
+      image_(image),
+      classes_(classes),
+      memory_(std::make_unique<Memory>()) {
+  FEDMRN_CHECK(Fits(spec, image));
+  memory_->blocks.resize(blocks_.size());
+  std::vector<TensorLayout> trained, statistics;
+  uint32_t height = image.height, width = image.width;
+  uint32_t channels = image.channels;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const std::string number = std::to_string(i + 1);
+    const uint32_t next = blocks_[i].channels;
+    layout_.tensors.push_back(
+        {"conv" + number + ".weight", {next, channels, 3, 3}, true});
+    trained.push_back({"bn" + number + ".weight", {next}, false});
+    trained.push_back({"bn" + number + ".bias", {next}, false});
+    statistics.push_back({"bn" + number + ".running_mean", {next}, false});
+    statistics.push_back({"bn" + number + ".running_var", {next}, false});
+    trainable_dense_ += 2 * next;
+    channels = next;
+    if (blocks_[i].pool) height /= 2, width /= 2;
+  }
+  feature_channels_ = channels;
+  features_ = channels * height * width;
+  layout_.tensors.push_back({"fc.weight", {classes, features_}, true});
+  layout_.tensors.insert(layout_.tensors.end(), trained.begin(), trained.end());
+  layout_.tensors.insert(layout_.tensors.end(), statistics.begin(),
+                         statistics.end());
+}
+
+Cnn::~Cnn() = default;
+
+uint64_t Cnn::ForwardMacs() const {
+  uint64_t macs = uint64_t{features_} * classes_;
+  uint64_t pixels_h = image_.height, pixels_w = image_.width;
+  uint64_t channels = image_.channels;
+  for (const CnnBlock& block : blocks_) {
+    macs += pixels_h * pixels_w * 9 * channels * block.channels;
+    channels = block.channels;
+    if (block.pool) pixels_h /= 2, pixels_w /= 2;
+  }
+  return macs;
+}
+
+uint64_t Cnn::BackwardMacs() const {
+  // Twice the forward pass, but nobody needs the gradient of the images.
+  return 2 * ForwardMacs() - uint64_t{image_.height} * image_.width * 9 *
+                                 image_.channels * blocks_[0].channels;
+}
+
+void Cnn::Initialize(uint64_t seed, std::span<float> masked,
+                     std::span<float> dense) const {
+  Random random({seed, Purpose::kInit});
+  for (float& w : masked) w = static_cast<float>(0.01 * random.Normal());
+  size_t at = 0;
+  for (const TensorLayout& tensor : layout_.tensors) {
+    if (tensor.masked) continue;
+    const bool ones = tensor.name.ends_with(".weight") ||
+                      tensor.name.ends_with(".running_var");
+    std::fill_n(dense.begin() + static_cast<ptrdiff_t>(at), tensor.size(),
+                ones ? 1.0f : 0.0f);
+    at += tensor.size();
+  }
+}
+
+const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
+  std::unique_ptr<Plan>& plan = plans_[images];
+  if (plan != nullptr) return *plan;
+  plan = std::make_unique<Plan>();
+  plan->images = images;
+  uint32_t height = image_.height, width = image_.width;
+  uint32_t channels = image_.channels;
+  size_t weights = 0, trained = 0, statistics = trainable_dense_;
+  size_t scratch = 0, gradient = size_t{images} * features_;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const uint32_t next = blocks_[i].channels;
+    Convolution convolution(memory_->engine,
+                            {images, channels, next, height, width});
+    if (i > 0) {
+      plan->blocks.back().out = convolution.in();
+      gradient = std::max(gradient, convolution.in().size());
+    }
+    scratch = std::max(scratch, convolution.scratch_floats());
+    if (blocks_[i].pool) height /= 2, width /= 2;
+    // The last one feeds the linear layer, in NHWC.
+    plan->blocks.push_back({std::move(convolution),
+                            {images, next, height, width, next},
+                            weights,
+                            next,
+                            trained,
+                            trained + next,
+                            statistics,
+                            statistics + next});
+    weights += size_t{9} * channels * next;
+    trained += 2 * next;
+    statistics += 2 * next;
+    channels = next;
+  }
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = plan->blocks[i];
+    Memory::OfBlock& memory = memory_->blocks[i];
+    memory.convolved.Need(block.convolution.out().size());
+    memory.out.Need(block.out.size());
+    if (blocks_[i].pool) memory.picked.Need(block.out.size());
+    for (auto* values : {&memory.mean, &memory.variance, &memory.inv_std,
+                         &memory.scale, &memory.shift}) {
+      values->resize(block.channels);
+    }
+  }
+  memory_->gradient.Need(gradient);
+  memory_->scratch.Need(scratch);
+  memory_->logits.Need(size_t{images} * classes_);
+  memory_->linear.Need(size_t{features_} * classes_);
+  memory_->linear_gradient.Need(size_t{features_} * classes_);
+  return *plan;
+}
+
+// The linear layer's weights are in the order channel, pixel (PyTorch's); its
+// inputs in the order pixel, channel.
+void Cnn::Linear(const Plan& plan, std::span<const float> masked) {
+  const float* weights = masked.last(size_t{features_} * classes_).data();
+  const size_t pixels = features_ / feature_channels_;
+  float* to = memory_->linear.get();
+  for (size_t row = 0; row < classes_; ++row) {
+    for (size_t p = 0; p < pixels; ++p) {
+      for (size_t c = 0; c < feature_channels_; ++c) {
+        *to++ = weights[row * features_ + c * pixels + p];
+      }
+    }
+  }
+  MatrixProduct('N', 'T', plan.images, classes_, features_,
+                memory_->blocks.back().out.get(), memory_->linear.get(),
+                memory_->logits.get());
+}
+
+double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
+                     std::span<const float> masked, std::span<float> dense,
+                     std::span<float> masked_gradient,
+                     std::span<float> dense_gradient) {
+  const Plan& plan = PlanFor(static_cast<uint32_t>(labels.size()));
+  Memory& memory = *memory_;
+  float* const scratch = memory.scratch.get();
+
+  const float* in = x.data();
+  for (size_t i = 0; i < plan.blocks.size(); ++i) {
+    const Block& block = plan.blocks[i];
+    Memory::OfBlock& m = memory.blocks[i];
+    const Activation& convolved = block.convolution.out();
+    block.convolution.Forward(memory.stream, in, masked.data() + block.weights,
+                              m.convolved.get(), scratch);
+    ChannelMoments(convolved, m.convolved.get(), m.mean.data(),
+                   m.variance.data());
+    const auto count =
+        static_cast<float>(convolved.images * convolved.pixels());
+    const float unbiased = count > 1 ? count / (count - 1) : 1;
+    for (size_t c = 0; c < block.channels; ++c) {
+      m.inv_std[c] = 1 / std::sqrt(m.variance[c] + kBatchNormEpsilon);
+      m.scale[c] = dense[block.gamma + c] * m.inv_std[c];
+      m.shift[c] = dense[block.beta + c] - m.mean[c] * m.scale[c];
+      float& mean = dense[block.mean + c];
+      float& variance = dense[block.variance + c];
+      mean += kBatchNormMomentum * (m.mean[c] - mean);
+      variance += kBatchNormMomentum * (unbiased * m.variance[c] - variance);
+    }
+    NormReluPool(convolved, m.convolved.get(), m.scale.data(), m.shift.data(),
+                 block.out, m.out.get(), m.picked.get());
+    in = m.out.get();
+  }
+  Linear(plan, masked);
+  const std::span logits(memory.logits.get(), labels.size() * classes_);
+  const Score score = CrossEntropy(logits, labels, logits.data());
+
+  float* const gradient = memory.gradient.get();
+  MatrixProduct('T', 'N', classes_, features_, plan.images, logits.data(), in,
+                memory.linear_gradient.get());
+  const size_t pixels = features_ / feature_channels_;
+  float* to = masked_gradient.last(size_t{features_} * classes_).data();
+  for (size_t row = 0; row < classes_; ++row) {
+    for (size_t c = 0; c < feature_channels_; ++c) {
+      for (size_t p = 0; p < pixels; ++p) {
+        *to++ = memory.linear_gradient
+                    .get()[row * features_ + p * feature_channels_ + c];
+      }
+    }
+  }
+  MatrixProduct('N', 'N', plan.images, features_, classes_, logits.data(),
+                memory.linear.get(), gradient);
+  for (size_t i = plan.blocks.size(); i-- > 0;) {
+    const Block& block = plan.blocks[i];
+    Memory::OfBlock& m = memory.blocks[i];
+    NormReluPoolGradient(block.convolution.out(), m.convolved.get(), block.out,
+                         m.out.get(), m.picked.get(), gradient,
+                         {m.mean, m.inv_std, m.scale,
+                          dense_gradient.subspan(block.gamma, block.channels),
+                          dense_gradient.subspan(block.beta, block.channels)});
+    block.convolution.Backward(
+        memory.stream, i > 0 ? memory.blocks[i - 1].out.get() : x.data(),
+        masked.data() + block.weights, m.convolved.get(),
+        masked_gradient.data() + block.weights, gradient, scratch);
+  }
+  return score.loss / static_cast<double>(labels.size());
+}
+
+std::span<const float> Cnn::Logits(std::span<const float> x, uint32_t images,
+                                   std::span<const float> masked,
+                                   std::span<const float> dense) {
+  const Plan& plan = PlanFor(images);
+  const float* in = x.data();
+  for (size_t i = 0; i < plan.blocks.size(); ++i) {
+    const Block& block = plan.blocks[i];
+    Memory::OfBlock& m = memory_->blocks[i];
+    block.convolution.Forward(memory_->stream, in,
+                              masked.data() + block.weights, m.convolved.get(),
+                              memory_->scratch.get());
+    for (size_t c = 0; c < block.channels; ++c) {
+      m.scale[c] = dense[block.gamma + c] /
+                   std::sqrt(dense[block.variance + c] + kBatchNormEpsilon);
+      m.shift[c] = dense[block.beta + c] - dense[block.mean + c] * m.scale[c];
+    }
+    NormReluPool(block.convolution.out(), m.convolved.get(), m.scale.data(),
+                 m.shift.data(), block.out, m.out.get(), nullptr);
+    in = m.out.get();
+  }
+  Linear(plan, masked);
+  return {memory_->logits.get(), size_t{images} * classes_};
+}
+
+}  // namespace fedmrn::train

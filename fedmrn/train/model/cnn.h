@@ -1,0 +1,97 @@
+// The paper's convolutional networks, CNN4 and CNN8: blocks of 3x3 convolution,
+// batch norm and ReLU, some with 2x2 max pooling, then one linear layer; no
+// biases. Forward and backward over flat buffers, without an autograd graph:
+// see convolution.h and norm_pool.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "fedmrn/core/layout.h"
+#include "hwy/aligned_allocator.h"
+
+namespace fedmrn::train {
+
+struct CnnBlock {
+  uint32_t channels;
+  bool pool;
+};
+
+struct CnnSpec {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<CnnBlock> blocks;
+};
+
+std::span<const CnnSpec> CnnSpecs();
+const CnnSpec* FindCnn(std::string_view name);  // null if there is none
+
+struct ImageShape {
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t channels = 0;
+};
+
+inline constexpr float kBatchNormMomentum = 0.1f;
+inline constexpr float kBatchNormEpsilon = 1e-5f;
+
+// Not thread-safe: one per worker. Parameters belong to the caller, as two
+// flat buffers in the order of layout(): `masked`, all convolution and linear
+// weights; `dense`, first gamma and beta of each block, then the running means
+// and variances, which follow the data and have no gradient.
+class Cnn {
+ public:
+  // The images must be large enough for the pooling; see Fits.
+  Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes);
+  ~Cnn();
+  static bool Fits(const CnnSpec& spec, const ImageShape& image);
+
+  const ModelLayout& layout() const { return layout_; }
+  uint64_t trainable_dense() const { return trainable_dense_; }
+  // Multiply-adds of one example's forward pass, and of the backward pass.
+  uint64_t ForwardMacs() const;
+  uint64_t BackwardMacs() const;
+
+  // N(0, 0.01^2) weights, gamma 1, beta 0.
+  void Initialize(uint64_t seed, std::span<float> masked,
+                  std::span<float> dense) const;
+
+  // `x` is NHWC. Mean cross-entropy of the batch and its gradients; the running
+  // statistics in `dense` take in this batch's.
+  double Gradient(std::span<const float> x, std::span<const int32_t> labels,
+                  std::span<const float> masked, std::span<float> dense,
+                  std::span<float> masked_gradient,
+                  std::span<float> dense_gradient);
+
+  // With the running statistics. The logits stay valid until the next call.
+  std::span<const float> Logits(std::span<const float> x, uint32_t images,
+                                std::span<const float> masked,
+                                std::span<const float> dense);
+
+ private:
+  struct Plan;  // everything that depends on the batch size
+  struct Block;
+
+  const Plan& PlanFor(uint32_t images);
+  void Linear(const Plan& plan, std::span<const float> masked);
+
+  std::vector<CnnBlock> blocks_;
+  ImageShape image_;
+  uint32_t classes_;
+  ModelLayout layout_;
+  uint64_t trainable_dense_ = 0;
+  uint32_t features_ = 0;  // inputs of the linear layer
+  uint32_t feature_channels_ = 0;
+  std::map<uint32_t, std::unique_ptr<Plan>> plans_;
+
+  // Of the largest batch so far.
+  using Buffer = hwy::AlignedFreeUniquePtr<float[]>;
+  struct Memory;
+  std::unique_ptr<Memory> memory_;
+};
+
+}  // namespace fedmrn::train

@@ -1,0 +1,30 @@
+// Losses and metrics.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace fedmrn::train {
+
+// Sums over examples (over pixels, where these have classes), so that parts of
+// a test set can be added up.
+struct Score {
+  double loss = 0;
+  double metric = 0;  // right answers; see Model::metric
+  uint64_t count = 0;
+  // Of pixels: how often class [truth * classes + answer]; else empty.
+  std::vector<uint64_t> confusion;
+
+  void Add(const Score& part);
+};
+
+// Mean over the classes that occur of |truth and answer| / |truth or answer|.
+double MeanIou(std::span<const uint64_t> confusion);
+
+// Softmax cross-entropy of one row of logits per label. `gradient`, if not
+// null, receives the gradient of the mean loss; it may be the logits' memory.
+Score CrossEntropy(std::span<const float> logits,
+                   std::span<const int32_t> labels, float* gradient);
+
+}  // namespace fedmrn::train

@@ -1,0 +1,92 @@
+// Networks: a table of them, and what each is to the rest of the program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fedmrn/base/result.h"
+#include "fedmrn/core/layout.h"
+#include "fedmrn/core/philox.h"
+#include "fedmrn/train/data/data.h"
+#include "fedmrn/train/model/loss.h"
+#include "fedmrn/train/model/torchscript.h"
+
+namespace fedmrn::train {
+
+// One worker's copy of a network, with its buffers. Not thread-safe. Results
+// do not depend on what it computed before. The parameters are two flat buffers
+// of the caller: see task.h.
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  // Mean loss of the batch and its gradient; updates the statistics in
+  // `dense`. `draws` feeds what is random about it (dropout).
+  virtual double Gradient(const Batch& batch, const PhiloxStream& draws,
+                          std::span<const float> masked, std::span<float> dense,
+                          std::span<float> masked_gradient,
+                          std::span<float> dense_gradient) = 0;
+
+  // As a deployed model would do: running statistics, no dropout.
+  virtual Score Evaluate(const Batch& batch, std::span<const float> masked,
+                         std::span<const float> dense) = 0;
+};
+
+struct ModelSettings {
+  std::string name;
+  std::string torchscript = {};  // file of a module, for the model of that name
+  std::string masked = {};  // patterns of tensor names, commas between; empty:
+                            // all of more than one dimension
+  std::string loss = {};    // empty: what suits the data
+  std::string backbone = {};  // file of pre-trained tensors, or empty
+  double head_lr = 10;  // bisenetv2: the heads learn faster by this factor
+};
+
+// A network for one data set. Immutable and thread-safe.
+struct Model {
+  ModelLayout layout;
+  uint64_t trainable_dense = 0;     // the first values of `dense`; see task.h
+  const char* metric = "accuracy";  // what Score::metric adds up
+  std::function<void(uint64_t seed, std::span<float> masked,
+                     std::span<float> dense)>
+      initialize;
+  std::function<std::unique_ptr<Network>()> make_network;
+  // The contents of a TorchScript file, for torch.jit.load.
+  std::function<Result<std::string>(std::span<const float> masked,
+                                    std::span<const float> dense)>
+      torchscript;
+};
+
+struct ModelRow {
+  std::string_view name;
+  std::string_view summary;
+  // Refuses data that the network cannot take, naming both.
+  Result<Model> (*make)(const ModelSettings& settings, const Data& data);
+  // What suits this network, for all methods that train weights, and of binary
+  // masks' noise; 0: the method's own, which suits the image sets.
+  double lr = 0;
+  double magnitude = 0;
+};
+
+std::span<const ModelRow> Models();
+const ModelRow* FindModel(std::string_view name);  // null if there is none
+
+// For models' files: a model's tensors as TorchScript files hold them.
+std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
+                                         uint64_t trainable_dense,
+                                         std::span<const float> masked,
+                                         std::span<const float> dense);
+
+// Rows of the table.
+Result<Model> MakeCnn(const ModelSettings& settings, const Data& data);
+Result<Model> MakeCharLstm(const ModelSettings& settings, const Data& data);
+Result<Model> MakeBiSeNetV2(const ModelSettings& settings, const Data& data);
+Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
+                                   const Data& data);
+
+}  // namespace fedmrn::train

@@ -1,0 +1,71 @@
+// The networks of cnn.h as rows of the models' table.
+#include "fedmrn/train/model/cnn.h"
+#include "fedmrn/train/model/model.h"
+
+namespace fedmrn::train {
+namespace {
+
+class CnnNetwork final : public Network {
+ public:
+  CnnNetwork(const CnnSpec& spec, const ImageShape& image, uint32_t classes)
+      : cnn_(spec, image, classes) {}
+
+  double Gradient(const Batch& batch, const PhiloxStream&,
+                  std::span<const float> masked, std::span<float> dense,
+                  std::span<float> masked_gradient,
+                  std::span<float> dense_gradient) override {
+    return cnn_.Gradient(batch.x, batch.labels, masked, dense, masked_gradient,
+                         dense_gradient);
+  }
+
+  Score Evaluate(const Batch& batch, std::span<const float> masked,
+                 std::span<const float> dense) override {
+    return CrossEntropy(cnn_.Logits(batch.x, batch.examples, masked, dense),
+                        batch.labels, nullptr);
+  }
+
+ private:
+  Cnn cnn_;
+};
+
+}  // namespace
+
+Result<Model> MakeCnn(const ModelSettings& settings, const Data& data) {
+  const CnnSpec& spec = *FindCnn(settings.name);
+  const auto refused = [&](const std::string& why) {
+    return Error{ErrorCode::kBadValue,
+                 settings.name + " cannot learn " + data.name + ": " + why};
+  };
+  if (data.input != Input::kImages || data.target != Target::kClass) {
+    return refused("it classifies images");
+  }
+  const ImageShape image{static_cast<uint32_t>(data.shape[0]),
+                         static_cast<uint32_t>(data.shape[1]),
+                         static_cast<uint32_t>(data.shape[2])};
+  if (!Cnn::Fits(spec, image)) return refused("its images are too small");
+  const uint32_t classes = data.classes;
+  const auto cnn = std::make_shared<const Cnn>(spec, image, classes);
+
+  Model model;
+  model.layout = cnn->layout();
+  model.trainable_dense = cnn->trainable_dense();
+  model.initialize = [cnn](uint64_t seed, std::span<float> masked,
+                           std::span<float> dense) {
+    cnn->Initialize(seed, masked, dense);
+  };
+  model.make_network = [&spec, image, classes] {
+    return std::make_unique<CnnNetwork>(spec, image, classes);
+  };
+  model.torchscript = [cnn, &spec, mean = data.mean, std = data.std](
+                          std::span<const float> masked,
+                          std::span<const float> dense) {
+    std::vector<bool> pool_after;
+    for (const CnnBlock& block : spec.blocks) pool_after.push_back(block.pool);
+    return MakeTorchScript(
+        TensorsOf(cnn->layout(), cnn->trainable_dense(), masked, dense),
+        CnnSource(pool_after, mean, std));
+  };
+  return model;
+}
+
+}  // namespace fedmrn::train

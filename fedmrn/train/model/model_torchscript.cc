@@ -1,0 +1,142 @@
+// The user's own network: a TorchScript file.
+#include <cmath>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <system_error>
+
+#include "fedmrn/train/model/model.h"
+#include "fedmrn/train/model/script_model.h"
+
+namespace fedmrn::train {
+Result<std::string> ReadModelFile(const std::string& path) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) {
+    return Error{ErrorCode::kUnavailable, path + ": " + error.message()};
+  }
+  std::string contents(size, '\0');
+  if (!std::ifstream(path, std::ios::binary)
+           .read(contents.data(), static_cast<std::streamsize>(size))) {
+    return Error{ErrorCode::kUnavailable, path + ": cannot be read"};
+  }
+  return contents;
+}
+
+Result<ScriptLoss> FindScriptLoss(const std::string& name, ScriptLoss usual,
+                                  const Data& data) {
+  if (name.empty() || name == "auto") return usual;
+  const bool numbers = data.target == Target::kNumbers;
+  const auto unsuited = [&](const std::string& needs) {
+    return Error{ErrorCode::kBadValue, "the loss " + name + " needs " + needs +
+                                           ", which " + data.name +
+                                           " does not have"};
+  };
+  if (name == "mse") {
+    if (!numbers) return unsuited("numbers as targets");
+    return ScriptLoss::kMse;
+  }
+  if (name == "cross-entropy") {
+    if (numbers) return unsuited("classes as targets");
+    return ScriptLoss::kCrossEntropy;
+  }
+  if (name == "backce") {
+    if (data.target != Target::kPixelClasses) {
+      return unsuited("a class for every pixel");
+    }
+    return ScriptLoss::kBackCe;
+  }
+  return Error{ErrorCode::kBadValue, "the loss '" + name +
+                                         "' is not known; there are "
+                                         "cross-entropy, mse and backce"};
+}
+
+namespace {
+
+// Mean over all numbers of a target of their variances among the test examples
+// (Welford).
+double TestVariance(const Data& data) {
+  std::vector<double> mean, squares;
+  double count = 0;
+  Batch batch;
+  for (uint64_t first = 0; first < data.test_examples;) {
+    const auto now = static_cast<uint32_t>(std::min<uint64_t>(
+        data.largest_test_batch, data.test_examples - first));
+    data.test_batch(first, now, batch);
+    const size_t size = batch.values.size() / now;
+    mean.resize(size);
+    squares.resize(size);
+    for (size_t i = 0; i < batch.values.size(); ++i) {
+      if (i % size == 0) ++count;
+      const double from_mean = batch.values[i] - mean[i % size];
+      mean[i % size] += from_mean / count;
+      squares[i % size] += from_mean * (batch.values[i] - mean[i % size]);
+    }
+    first += now;
+  }
+  return std::reduce(squares.begin(), squares.end()) /
+         (count * static_cast<double>(squares.size()));
+}
+
+// Finds, before training, what only shows when the module computes: one step
+// and one evaluation of the first training examples.
+void TryOut(const Model& model, const Data& data) {
+  std::vector<float> masked(model.layout.masked_params());
+  std::vector<float> dense(model.layout.dense_values());
+  model.initialize(0, masked, dense);
+  std::vector<float> masked_gradient(masked.size());
+  std::vector<float> dense_gradient(model.trainable_dense);
+  std::vector<uint32_t> examples(std::min<uint64_t>(2, data.train_examples));
+  std::iota(examples.begin(), examples.end(), 0u);
+  Batch batch;
+  data.train_batch(examples, {0, Purpose::kAugment, 0}, batch);
+  const auto network = model.make_network();
+  network->Gradient(batch, {0, Purpose::kDropout, 0}, masked, dense,
+                    masked_gradient, dense_gradient);
+  network->Evaluate(batch, masked, dense);
+}
+
+}  // namespace
+
+Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
+                                   const Data& data) {
+  if (settings.torchscript.empty()) {
+    return Error{ErrorCode::kBadValue,
+                 "the model torchscript needs a file: model.torchscript"};
+  }
+  const Result<const TorchModule*> torch = LoadTorchModule();
+  if (!torch) return torch.error();
+  Result<std::string> contents = ReadModelFile(settings.torchscript);
+  if (!contents) return contents.error();
+  const Result<ScriptLoss> loss = FindScriptLoss(
+      settings.loss,
+      data.target == Target::kNumbers ? ScriptLoss::kMse
+                                      : ScriptLoss::kCrossEntropy,
+      data);
+  if (!loss) return loss.error();
+
+  ScriptSpec spec;
+  spec.name = settings.torchscript;
+  spec.contents = std::move(*contents);
+  spec.masked = settings.masked;
+  spec.loss = *loss;
+  try {
+    if (data.target == Target::kNumbers) {
+      spec.variance = TestVariance(data);
+      if (!(spec.variance > 0)) {
+        return Error{ErrorCode::kBadValue,
+                     data.name +
+                         ": the targets of all test examples are "
+                         "equal, so there is no R2"};
+      }
+    }
+    Result<Model> model = (*torch)->make_script_model(spec, data);
+    if (model) TryOut(*model, data);
+    return model;
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kBadValue, error.what()};
+  }
+}
+
+}  // namespace fedmrn::train

@@ -1,0 +1,932 @@
+// LibTorch itself is the reference: its autograd and its SGD.
+
+// First: clang 14 in C++20 cannot read LibTorch's headers in another order.
+// clang-format off
+#include <ATen/core/ivalue.h>
+#include <ATen/ATen.h>
+// clang-format on
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "fedmrn/core/random.h"
+#include "fedmrn/train/method/method.h"
+#include "fedmrn/train/model/torchscript.h"
+#include "fedmrn/train/task.h"
+#include "fedmrn/train/test_util.h"
+#include "fedmrn/train/torch/torch_module.h"
+
+namespace fedmrn::train {
+namespace {
+
+using torch::jit::Module;
+
+std::string WriteFile(const std::string& contents) {
+  const std::string path =
+      testing::TempDir() + "fedmrn_" +
+      testing::UnitTest::GetInstance()->current_test_info()->name() + ".pt";
+  std::ofstream(path, std::ios::binary) << contents;
+  return path;
+}
+
+Module Load(const std::string& path) { return torch::jit::load(path); }
+
+// A module's file: tensors with values that differ, and methods.
+struct Tensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool trainable = true;
+};
+std::string MakeFile(const std::vector<Tensor>& tensors,
+                     const std::string& source) {
+  std::vector<std::vector<float>> values(tensors.size());
+  std::vector<TorchScriptTensor> full;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Random random({5, Purpose::kInit, static_cast<uint32_t>(i)});
+    values[i].resize(static_cast<size_t>(c10::multiply_integers(
+        tensors[i].shape.begin(), tensors[i].shape.end())));
+    // Positive, because variances are.
+    for (float& v : values[i]) v = static_cast<float>(random.Uniform()) + 0.1f;
+    full.push_back(
+        {tensors[i].name, tensors[i].shape, values[i], tensors[i].trainable});
+  }
+  const Result<std::string> file = MakeTorchScript(full, source);
+  if (!file) ADD_FAILURE() << file.error().message;
+  return WriteFile(*file);
+}
+
+// Made-up examples: 2-channel images of 4x6, or other inputs.
+constexpr int64_t kHeight = 4, kWidth = 6, kChannels = 2;
+constexpr uint32_t kClasses = 3;
+
+Batch MakeBatch(const Data& data, std::span<const uint32_t> examples) {
+  Batch batch;
+  batch.examples = static_cast<uint32_t>(examples.size());
+  batch.shape = data.shape;
+  batch.shape.insert(batch.shape.begin(), batch.examples);
+  for (const uint32_t e : examples) {
+    Random random({e, Purpose::kSynthetic, 0});
+    const int64_t size =
+        c10::multiply_integers(data.shape.begin(), data.shape.end());
+    for (int64_t i = 0; i < size; ++i) {
+      if (data.input == Input::kTokens) {
+        batch.tokens.push_back(
+            static_cast<int32_t>(random.Below(data.vocabulary)));
+      } else {
+        batch.x.push_back(static_cast<float>(random.Normal()));
+      }
+    }
+    switch (data.target) {
+      case Target::kClass:
+        batch.labels.push_back(static_cast<int32_t>(random.Below(kClasses)));
+        break;
+      case Target::kPixelClasses:  // some have none
+        for (int64_t i = 0; i < kHeight * kWidth; ++i) {
+          batch.labels.push_back(
+              static_cast<int32_t>(random.Below(kClasses + 1)) - 1);
+        }
+        break;
+      case Target::kNumbers:
+        batch.values.push_back(static_cast<float>(e % 7) + 1);
+        batch.values.push_back(static_cast<float>(random.Normal()));
+        break;
+    }
+  }
+  return batch;
+}
+
+Data MakeData(Input input, Target target) {
+  Data data;
+  data.name = "made-up";
+  data.input = input;
+  data.target = target;
+  data.shape = {kHeight, kWidth, kChannels};
+  if (input == Input::kTokens) data.shape = {5};
+  if (input == Input::kNumbers) data.shape = {3};
+  data.vocabulary = 7;
+  data.classes = target == Target::kNumbers ? 1 : kClasses;
+  if (target == Target::kNumbers) data.target_shape = {2};
+  data.train_examples = 30;
+  data.test_examples = 20;
+  data.largest_test_batch = 8;
+  data.labels.resize(data.train_examples);
+  data.train_batch = [data](std::span<const uint32_t> examples,
+                            const PhiloxStream&, Batch& batch) {
+    batch = MakeBatch(data, examples);
+  };
+  data.test_batch = [data](uint64_t first, uint32_t count, Batch& batch) {
+    std::vector<uint32_t> examples(count);
+    std::iota(examples.begin(), examples.end(),
+              1000 + static_cast<uint32_t>(first));
+    batch = MakeBatch(data, examples);
+  };
+  return data;
+}
+
+const std::vector<Tensor> kConvTensors = {
+    {"conv.weight", {8, kChannels, 3, 3}},
+    {"bn.weight", {8}},
+    {"bn.bias", {8}},
+    {"bn.running_mean", {8}, false},
+    {"bn.running_var", {8}, false},
+    {"fc.weight", {kClasses, 8 * kHeight* kWidth}},
+    {"fc.bias", {kClasses}}};
+
+// `extra` comes before the last layer.
+std::string ConvSource(const std::string& extra = "") {
+  return "def forward(self, x: Tensor) -> Tensor:\n"
+         "  x = torch.conv2d(x, self.conv.weight, None, [1, 1], [1, 1])\n"
+         "  x = torch.batch_norm(x, self.bn.weight, self.bn.bias, "
+         "self.bn.running_mean, self.bn.running_var, self.training, 0.1, 1e-5, "
+         "True)\n"
+         "  x = torch.relu(x)\n" +
+         extra +
+         "  x = x.view([x.size(0), -1])\n"
+         "  return torch.matmul(x, self.fc.weight.t()) + self.fc.bias\n";
+}
+
+const std::vector<Tensor> kPixelTensors = {
+    {"conv.weight", {kClasses, kChannels, 1, 1}}, {"conv.bias", {kClasses}}};
+constexpr char kPixelSource[] =
+    "def forward(self, x):\n"
+    "  return torch.conv2d(x, self.conv.weight, self.conv.bias)\n";
+
+ModelSettings Settings(const std::string& path) {
+  ModelSettings settings;
+  settings.name = "torchscript";
+  settings.torchscript = path;
+  settings.loss = "auto";
+  return settings;
+}
+
+// A model with its values and room for gradients.
+struct Made {
+  Data data;
+  Model model;
+  std::vector<float> masked, dense, masked_gradient, dense_gradient;
+  std::unique_ptr<Network> network;
+
+  Made(Data from, const ModelSettings& settings) : data(std::move(from)) {
+    Result<Model> made = FindModel("torchscript")->make(settings, data);
+    if (!made) {
+      ADD_FAILURE() << made.error().message;
+      std::abort();
+    }
+    model = std::move(*made);
+    masked.resize(model.layout.masked_params());
+    dense.resize(model.layout.dense_values());
+    masked_gradient.assign(masked.size(), NAN);
+    dense_gradient.assign(model.trainable_dense, NAN);
+    model.initialize(1, masked, dense);
+    network = model.make_network();
+  }
+
+  double Gradient(std::span<const uint32_t> examples, uint32_t step = 1) {
+    return network->Gradient(MakeBatch(data, examples),
+                             {9, Purpose::kDropout, step}, masked, dense,
+                             masked_gradient, dense_gradient);
+  }
+};
+
+constexpr uint32_t kExamples[] = {3, 14, 15, 9, 26, 5};
+
+at::Tensor NchwInput(const Batch& batch) {
+  return at::from_blob(const_cast<float*>(batch.x.data()), batch.shape)
+      .permute({0, 3, 1, 2})
+      .contiguous();
+}
+at::Tensor Labels(const Batch& batch, std::vector<int64_t> shape) {
+  return at::tensor(batch.labels).to(at::kLong).reshape(shape);
+}
+std::vector<float> ToVector(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.contiguous();
+  return {flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel()};
+}
+// Those of several tensors, one after the other.
+std::vector<float> Joined(const std::vector<at::Tensor>& tensors) {
+  std::vector<float> all;
+  for (const at::Tensor& tensor : tensors) {
+    const std::vector<float> values = ToVector(tensor);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+std::vector<std::string> MaskedNames(const Model& model) {
+  std::vector<std::string> names;
+  for (const TensorLayout& tensor : model.layout.tensors) {
+    if (tensor.masked) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+TEST(TorchScriptModel, LayoutAndInitialValuesAreTheFiles) {
+  const std::string path = MakeFile(kConvTensors, ConvSource());
+  const Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+  std::vector<std::string> names;
+  for (const TensorLayout& tensor : made.model.layout.tensors) {
+    names.push_back(tensor.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "conv.weight", "bn.weight", "bn.bias", "fc.weight",
+                       "fc.bias", "bn.running_mean", "bn.running_var"}));
+  EXPECT_EQ(MaskedNames(made.model),
+            (std::vector<std::string>{"conv.weight", "fc.weight"}));
+  EXPECT_EQ(made.model.trainable_dense, 8 + 8 + kClasses);
+  EXPECT_STREQ(made.model.metric, "accuracy");
+  std::map<std::string, at::Tensor> tensors;
+  const Module module = Load(path);
+  for (const auto& t : module.named_parameters()) tensors[t.name] = t.value;
+  for (const auto& t : module.named_buffers()) tensors[t.name] = t.value;
+  EXPECT_EQ(made.masked,
+            Joined({tensors["conv.weight"], tensors["fc.weight"]}));
+  EXPECT_EQ(made.dense, Joined({tensors["bn.weight"], tensors["bn.bias"],
+                                tensors["fc.bias"], tensors["bn.running_mean"],
+                                tensors["bn.running_var"]}));
+}
+
+TEST(TorchScriptModel, PatternsChooseWhatIsMasked) {
+  const std::string path = MakeFile(kConvTensors, ConvSource());
+  const auto masked = [&](const char* patterns) {
+    ModelSettings settings = Settings(path);
+    settings.masked = patterns;
+    return MaskedNames(
+        Made(MakeData(Input::kImages, Target::kClass), settings).model);
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(masked("fc.*"), (Names{"fc.weight", "fc.bias"}));
+  EXPECT_EQ(masked("!conv.*"), (Names{"fc.weight"}));
+  EXPECT_EQ(masked("*.weight, !bn.*"), (Names{"conv.weight", "fc.weight"}));
+  for (const auto& [patterns, why] : std::map<std::string, std::string>{
+           {"fc.weight,nope*", "'nope*'"},
+           {"!*", "no tensor would be compressed"}}) {
+    ModelSettings settings = Settings(path);
+    settings.masked = patterns;
+    const Result<Model> model = MakeTorchScriptModel(
+        settings, MakeData(Input::kImages, Target::kClass));
+    ASSERT_FALSE(model) << patterns;
+    EXPECT_NE(model.error().message.find(why), std::string::npos)
+        << model.error().message;
+  }
+}
+
+// Loss, gradients and statistics of one step, by LibTorch alone.
+struct Step {
+  double loss;
+  std::map<std::string, at::Tensor> gradients;
+  std::map<std::string, at::Tensor> buffers;
+};
+Step Reference(const std::string& path, const at::Tensor& input,
+               const std::function<at::Tensor(const at::Tensor&)>& loss_of) {
+  Module module = Load(path);
+  module.train();
+  const at::Tensor loss = loss_of(module.forward({input}).toTensor());
+  loss.backward();
+  Step step{loss.item<double>(), {}, {}};
+  for (const auto& t : module.named_parameters()) {
+    step.gradients[t.name] = t.value.grad();
+  }
+  for (const auto& t : module.named_buffers()) step.buffers[t.name] = t.value;
+  return step;
+}
+
+void ExpectGradients(const Made& made, const Step& expected) {
+  std::vector<at::Tensor> masked, dense;
+  for (const TensorLayout& tensor : made.model.layout.tensors) {
+    if (!expected.gradients.contains(tensor.name)) continue;
+    (tensor.masked ? masked : dense)
+        .push_back(expected.gradients.at(tensor.name));
+  }
+  ExpectClose(made.masked_gradient, Joined(masked), 1e-5);
+  ExpectClose(made.dense_gradient, Joined(dense), 1e-5);
+}
+
+TEST(TorchScriptModel, GradientIsLibTorchs) {
+  const std::string path = MakeFile(kConvTensors, ConvSource());
+  Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+  const double loss = made.Gradient(kExamples);
+  const Batch batch = MakeBatch(made.data, kExamples);
+  const Step expected =
+      Reference(path, NchwInput(batch), [&](const at::Tensor& out) {
+        return at::cross_entropy_loss(out, Labels(batch, {6}));
+      });
+  EXPECT_NEAR(loss, expected.loss, 1e-6);
+  ExpectGradients(made, expected);
+  ExpectClose(std::span(made.dense).subspan(made.model.trainable_dense),
+              Joined({expected.buffers.at("bn.running_mean"),
+                      expected.buffers.at("bn.running_var")}),
+              1e-6);
+}
+
+TEST(TorchScriptModel, FedAvgIsLibTorchsSgd) {
+  const std::string path = MakeFile(kConvTensors, ConvSource());
+  Result<Task> task =
+      MakeTask(MakeData(Input::kImages, Target::kClass), Settings(path));
+  ASSERT_TRUE(task);
+  const size_t params = task->model.layout.masked_params();
+  LocalModel local;
+  std::vector<float> weights(params), state;
+  local.update.resize(params);
+  local.dense.resize(task->model.layout.dense_values());
+  local.masked_gradient.resize(params);
+  local.dense_gradient.resize(task->model.trainable_dense);
+  task->model.initialize(1, weights, local.dense);
+  TrainSettings train{.epochs = 2, .batch = 4, .lr = 0.01f};
+  const auto learner = task->make_learner();
+  ASSERT_TRUE(FindMethod("fedavg")->train(
+      {*task, *learner, train, {}, kExamples, weights, 33, 11, 22, state, {}},
+      local));
+
+  Module module = Load(path);
+  module.train();
+  std::vector<uint32_t> order(std::begin(kExamples), std::end(kExamples));
+  for (uint32_t epoch = 0; epoch < 2; ++epoch) {
+    Random({22, Purpose::kShuffle, epoch}).Shuffle(std::span(order));
+    for (size_t first = 0; first < order.size(); first += 4) {
+      const Batch batch = MakeBatch(
+          *task->data,
+          std::span(order).subspan(first, std::min<size_t>(4, 6 - first)));
+      at::cross_entropy_loss(module.forward({NchwInput(batch)}).toTensor(),
+                             Labels(batch, {batch.examples}))
+          .backward();
+      const at::NoGradGuard no_gradient;
+      for (at::Tensor p : module.parameters()) {
+        p.sub_(p.grad(), 0.01);
+        p.mutable_grad().reset();
+      }
+    }
+  }
+  std::map<std::string, at::Tensor> trained;
+  for (const auto& t : module.named_parameters()) trained[t.name] = t.value;
+  for (const auto& t : module.named_buffers()) trained[t.name] = t.value;
+  std::vector<float> masked(params);
+  for (size_t i = 0; i < params; ++i) masked[i] = weights[i] + local.update[i];
+  ExpectClose(masked, Joined({trained["conv.weight"], trained["fc.weight"]}),
+              1e-5);
+  ExpectClose(
+      local.dense,
+      Joined({trained["bn.weight"], trained["bn.bias"], trained["fc.bias"],
+              trained["bn.running_mean"], trained["bn.running_var"]}),
+      1e-5);
+}
+
+TEST(TorchScriptModel, EveryMethodTrainsIt) {
+  const std::string path =
+      MakeFile(kConvTensors, ConvSource("  x = torch.dropout(x, 0.2, "
+                                        "self.training)\n"));
+  const Result<Task> task =
+      MakeTask(MakeData(Input::kImages, Target::kClass), Settings(path));
+  ASSERT_TRUE(task);
+  const size_t params = task->model.layout.masked_params();
+  for (const Method& method : Methods()) {
+    std::vector<float> results[2];
+    for (std::vector<float>& result : results) {
+      LocalModel local;
+      std::vector<float> weights(params), state;
+      local.update.resize(params);
+      local.dense.resize(task->model.layout.dense_values());
+      local.masked_gradient.resize(params);
+      local.dense_gradient.resize(task->model.trainable_dense);
+      task->model.initialize(1, weights, local.dense);
+      const std::vector<float> before = local.dense;
+      MethodSettings settings;
+      if (method.magnitude > 0) {
+        settings.mask.magnitude = static_cast<float>(method.magnitude);
+      }
+      if (method.initialize != nullptr) method.initialize(33, weights);
+      const TrainSettings train{.epochs = 2, .batch = 4, .lr = 0.01f};
+      const auto learner = task->make_learner();
+      ASSERT_TRUE(method.train({*task,
+                                *learner,
+                                train,
+                                settings,
+                                kExamples,
+                                weights,
+                                33,
+                                11,
+                                22,
+                                state,
+                                {}},
+                               local));
+      EXPECT_NE(local.dense, before) << method.name;
+      result = local.update;
+      result.insert(result.end(), local.dense.begin(), local.dense.end());
+      for (const float v : result) ASSERT_TRUE(std::isfinite(v)) << method.name;
+    }
+    EXPECT_EQ(results[0], results[1]) << method.name;
+  }
+}
+
+// With a counter and a state of the module's own, neither of which may matter.
+std::string StatefulFile() {
+  Module module("__torch__.Stateful");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.register_parameter("weight", at::ones({kClasses, kChannels}), false);
+  module.register_buffer("calls", at::zeros({}, at::kLong));
+  module.register_attribute("scale", c10::FloatType::get(), 1.0);
+  for (at::Tensor p : module.parameters()) p.set_requires_grad(true);
+  module.define(
+      "def forward(self, x):\n"
+      "  self.calls.add_(1)\n"
+      "  self.scale = self.scale * 2.0\n"
+      "  x = x.mean([2, 3]) * self.scale / self.calls\n"
+      "  return torch.matmul(x, self.weight.t())\n");
+  std::ostringstream file;
+  module.save(file);
+  return WriteFile(file.str());
+}
+
+TEST(TorchScriptModel, EqualCallsGiveEqualBytes) {
+  for (const std::string& path :
+       {MakeFile(kConvTensors,
+                 ConvSource("  x = torch.dropout(x, 0.5, self.training)\n"
+                            "  x = torch.sigmoid(x * 2.0 + 1.0) * x\n")),
+        StatefulFile()}) {
+    Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+    const std::vector<float> dense = made.dense;
+    made.Gradient(kExamples);
+    const std::vector<float> gradient = made.masked_gradient;
+    const std::vector<float> dense_after = made.dense;
+    const Batch batch = MakeBatch(made.data, kExamples);
+    const double loss = made.network->Evaluate(batch, made.masked, dense).loss;
+    for (int call = 0; call < 5; ++call) {
+      // Another batch of another size, other draws, and LibTorch's generator.
+      made.Gradient(std::span(kExamples).first(3), 2);
+      at::manual_seed(static_cast<uint64_t>(call));
+      made.dense = dense;
+      made.Gradient(kExamples);
+      EXPECT_EQ(made.masked_gradient, gradient) << call;
+      EXPECT_EQ(made.dense, dense_after) << call;
+      EXPECT_EQ(made.network->Evaluate(batch, made.masked, dense).loss, loss);
+    }
+    // Workers side by side.
+    std::vector<std::vector<float>> results(3);
+    std::vector<std::thread> threads;
+    for (std::vector<float>& result : results) {
+      threads.emplace_back([&] {
+        const auto network = made.model.make_network();
+        std::vector<float> mine = dense, masked_gradient(made.masked.size()),
+                           dense_gradient(made.model.trainable_dense);
+        for (int call = 0; call < 5; ++call) {
+          mine = dense;
+          network->Gradient(batch, {9, Purpose::kDropout, 1}, made.masked, mine,
+                            masked_gradient, dense_gradient);
+        }
+        result = masked_gradient;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& result : results) EXPECT_EQ(result, gradient);
+  }
+}
+
+TEST(TorchScriptModel, StatisticsMayBeReplaced) {
+  const std::string path =
+      MakeFile({{"weight", {kClasses, kChannels}}, {"mean", {}, false}},
+               "def forward(self, x):\n"
+               "  self.mean = self.mean * 0.5 + x.mean()\n"
+               "  return torch.matmul(x.mean([2, 3]), self.weight.t())\n");
+  Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+  ASSERT_EQ(made.dense.size(), 1u);
+  const float before = made.dense[0];
+  made.Gradient(kExamples);
+  const Batch batch = MakeBatch(made.data, kExamples);
+  EXPECT_FLOAT_EQ(made.dense[0],
+                  before * 0.5f + NchwInput(batch).mean().item<float>());
+}
+
+// One weight per number, so that its gradient is the noise that dropout
+// multiplied by.
+TEST(TorchScriptModel, DropoutDrawsFromTheStream) {
+  constexpr int64_t kSize = 3;
+  for (const auto& [call, kept] :
+       std::map<std::string, double>{{"torch.dropout(x, 0.25, True)", 0.75},
+                                     {"torch.dropout_(x, 0.25, True)", 0.75},
+                                     {"torch.feature_dropout(x.unsqueeze(2), "
+                                      "0.25, True).squeeze(2)",
+                                      0.75}}) {
+    const std::string path =
+        MakeFile({{"weight", {2, 1000}}, {"bias", {2}}},
+                 "def forward(self, x):\n"
+                 "  x = torch.ones([x.size(0), 1000])\n"
+                 "  x = " +
+                     call +
+                     "\n"
+                     "  return torch.matmul(x, self.weight.t()) + self.bias\n");
+    Data data = MakeData(Input::kNumbers, Target::kNumbers);
+    ASSERT_EQ(data.shape[0], kSize);
+    Made made(std::move(data), Settings(path));
+    const uint32_t one[] = {1};
+    made.Gradient(one, 1);
+    const std::vector<float> first = made.masked_gradient;
+    made.Gradient(one, 2);
+    EXPECT_NE(made.masked_gradient, first) << call;
+    made.Gradient(one, 1);
+    EXPECT_EQ(made.masked_gradient, first) << call;
+    // As the definition has it, word for word.
+    const PhiloxStream stream{9, Purpose::kDropout, 1};
+    for (uint64_t i = 0; i < 1000; ++i) {
+      const bool keeps = DrawUniform(stream, i) < kept;
+      EXPECT_EQ(made.masked_gradient[i] != 0, keeps) << call << " at " << i;
+    }
+  }
+}
+
+TEST(TorchScriptModel, PixelsWithoutAClassDoNotCount) {
+  const std::string path = MakeFile(kPixelTensors, kPixelSource);
+  Made made(MakeData(Input::kImages, Target::kPixelClasses), Settings(path));
+  EXPECT_STREQ(made.model.metric, "pixel accuracy");
+  const double loss = made.Gradient(kExamples);
+  const Batch batch = MakeBatch(made.data, kExamples);
+  const at::Tensor labels = Labels(batch, {6, kHeight, kWidth});
+  const Step expected =
+      Reference(path, NchwInput(batch), [&](const at::Tensor& out) {
+        return at::cross_entropy_loss(out, labels, {}, at::Reduction::Mean, -1);
+      });
+  EXPECT_NEAR(loss, expected.loss, 1e-6);
+  ExpectGradients(made, expected);
+
+  const Score score = made.network->Evaluate(batch, made.masked, made.dense);
+  const at::Tensor logits =
+      Load(path).forward({NchwInput(batch)}).toTensor().detach();
+  uint64_t count = 0, right = 0;
+  std::vector<uint64_t> confusion(kClasses * kClasses);
+  const at::Tensor answers = logits.argmax(1).flatten();
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    if (batch.labels[i] == kNoClass) continue;
+    const auto truth = static_cast<size_t>(batch.labels[i]);
+    const auto answer = static_cast<size_t>(answers.data_ptr<int64_t>()[i]);
+    ++count;
+    right += truth == answer;
+    ++confusion[truth * kClasses + answer];
+  }
+  EXPECT_LT(count, batch.labels.size());
+  EXPECT_EQ(score.count, count);
+  EXPECT_EQ(score.metric, static_cast<double>(right));
+  EXPECT_EQ(score.confusion, confusion);
+  EXPECT_NEAR(score.loss / static_cast<double>(count), loss, 1e-5);
+
+  // Nothing to learn from is no NaN.
+  Batch empty = batch;
+  std::fill(empty.labels.begin(), empty.labels.end(), kNoClass);
+  EXPECT_EQ(made.network->Gradient(empty, {}, made.masked, made.dense,
+                                   made.masked_gradient, made.dense_gradient),
+            0);
+  for (const float g : made.masked_gradient) EXPECT_EQ(g, 0);
+}
+
+// FedSeg's loss as methods describe it, with plain loops.
+double BackCeByHand(const Batch& batch, const at::Tensor& logits) {
+  const auto z = logits.accessor<float, 4>();
+  std::vector<bool> present(kClasses);
+  for (const int32_t label : batch.labels) {
+    if (label != kNoClass) present[static_cast<size_t>(label)] = true;
+  }
+  const bool all = std::ranges::find(present, false) == present.end();
+  double sum = 0;
+  size_t count = 0, at = 0;
+  for (int64_t n = 0; n < logits.size(0); ++n) {
+    for (int64_t y = 0; y < logits.size(2); ++y) {
+      for (int64_t x = 0; x < logits.size(3); ++x) {
+        const int32_t label = batch.labels[at++];
+        if (label == kNoClass && all) continue;
+        double total = 0, wanted = 0;
+        for (uint32_t c = 0; c < kClasses; ++c) {
+          const double e = std::exp(double{z[n][c][y][x]});
+          total += e;
+          if (label == kNoClass ? !present[c]
+                                : c == static_cast<uint32_t>(label)) {
+            wanted += e;
+          }
+        }
+        sum -= std::log(wanted / total + 1e-7);
+        ++count;
+      }
+    }
+  }
+  return sum / static_cast<double>(count);
+}
+
+TEST(TorchScriptModel, BackCe) {
+  const std::string path = MakeFile(kPixelTensors, kPixelSource);
+  ModelSettings settings = Settings(path);
+  settings.loss = "backce";
+  Made made(MakeData(Input::kImages, Target::kPixelClasses), settings);
+  const Batch complete = MakeBatch(made.data, kExamples);
+  Batch partly = complete;
+  std::ranges::replace(partly.labels, 1, kNoClass);
+  Batch none = complete;
+  std::ranges::fill(none.labels, kNoClass);
+  Batch no_gaps = partly;
+  std::ranges::replace(no_gaps.labels, kNoClass, 2);
+  for (const Batch& batch : {complete, partly, none, no_gaps}) {
+    const auto loss = [&](std::span<const float> masked) {
+      return made.network->Gradient(batch, {}, masked, made.dense,
+                                    made.masked_gradient, made.dense_gradient);
+    };
+    const at::Tensor logits =
+        Load(path).forward({NchwInput(batch)}).toTensor().detach();
+    EXPECT_NEAR(loss(made.masked), BackCeByHand(batch, logits), 1e-6);
+    const std::vector<float> gradient = made.masked_gradient;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      std::vector<float> moved = made.masked;
+      moved[i] += 0.01f;
+      const double above = loss(moved);
+      moved[i] -= 0.02f;
+      EXPECT_NEAR(gradient[i], (above - loss(moved)) / 0.02, 1e-4);
+    }
+  }
+}
+
+TEST(TorchScriptModel, NumbersGiveR2) {
+  const std::string path =
+      MakeFile({{"weight", {2, 3}}},
+               "def forward(self, x):\n"
+               "  return torch.matmul(x, self.weight.t())\n");
+  Made made(MakeData(Input::kNumbers, Target::kNumbers), Settings(path));
+  EXPECT_STREQ(made.model.metric, "R2");
+  // 1 - residual / total, over the whole test set.
+  Batch all;
+  made.data.test_batch(0, 20, all);
+  const at::Tensor targets =
+      at::from_blob(all.values.data(), {20, 2}).to(at::kDouble);
+  const at::Tensor outputs =
+      at::matmul(at::from_blob(all.x.data(), {20, 3}),
+                 at::from_blob(made.masked.data(), {2, 3}).t())
+          .to(at::kDouble);
+  const double residual = (outputs - targets).square().sum().item<double>();
+  const double total =
+      (targets - targets.mean(0)).square().sum().item<double>();
+  Score score;
+  for (const auto& [first, count] :
+       std::map<uint64_t, uint32_t>{{0, 8}, {8, 8}, {16, 4}}) {
+    Batch batch;
+    made.data.test_batch(first, count, batch);
+    score.Add(made.network->Evaluate(batch, made.masked, made.dense));
+  }
+  EXPECT_EQ(score.count, 20u);
+  EXPECT_NEAR(score.metric / 20, 1 - residual / total, 1e-6);
+  EXPECT_NEAR(score.loss / 20, residual / 40, 1e-6);
+}
+
+TEST(TorchScriptModel, TokensAreIndices) {
+  const std::string path =
+      MakeFile({{"embedding", {7, 4}}, {"weight", {kClasses, 4}}},
+               "def forward(self, x):\n"
+               "  x = torch.embedding(self.embedding, x).mean(1)\n"
+               "  return torch.matmul(x, self.weight.t())\n");
+  Made made(MakeData(Input::kTokens, Target::kClass), Settings(path));
+  const double loss = made.Gradient(kExamples);
+  const Batch batch = MakeBatch(made.data, kExamples);
+  const Step expected =
+      Reference(path, at::tensor(batch.tokens).to(at::kLong).reshape({6, 5}),
+                [&](const at::Tensor& out) {
+                  return at::cross_entropy_loss(out, Labels(batch, {6}));
+                });
+  EXPECT_NEAR(loss, expected.loss, 1e-6);
+  ExpectGradients(made, expected);
+}
+
+// Parameters that are frozen, tied, views of one memory, or not used.
+TEST(TorchScriptModel, UnusualParameters) {
+  Module module("__torch__.Unusual");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  const at::Tensor memory = at::rand({20});
+  const at::Tensor tied = memory.slice(0, 0, 6).view({3, 2});
+  module.register_parameter("a", tied, false);
+  module.register_parameter("b", tied, false);
+  module.register_parameter("c", memory.slice(0, 6, 12).view({3, 2}), false);
+  module.register_parameter("frozen", at::rand({2}), false);
+  module.register_parameter("unused", at::rand({2, 2}), false);
+  for (const char* name : {"a", "b", "c", "unused"}) {
+    module.attr(name).toTensor().set_requires_grad(true);
+  }
+  module.define(
+      "def forward(self, x):\n"
+      "  x = x.mean([2, 3]) + self.frozen\n"
+      "  return torch.matmul(x, (self.a * self.b + self.c).t())\n");
+  std::ostringstream file;
+  module.save(file);
+  const std::string path = WriteFile(file.str());
+  Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+  EXPECT_EQ(MaskedNames(made.model),
+            (std::vector<std::string>{"a", "c", "unused"}));
+  EXPECT_TRUE(made.dense.empty());
+  made.Gradient(kExamples);
+
+  const Batch batch = MakeBatch(made.data, kExamples);
+  at::Tensor a = tied.detach().clone().set_requires_grad(true);
+  const at::Tensor c = module.attr("c").toTensor();
+  at::cross_entropy_loss(at::matmul(NchwInput(batch).mean({2, 3}) +
+                                        module.attr("frozen").toTensor(),
+                                    (a * a + c).t()),
+                         Labels(batch, {6}))
+      .backward();
+  ExpectClose(made.masked_gradient,
+              Joined({a.grad(), c.grad(), at::zeros({2, 2})}), 1e-5);
+
+  // The trained file has both names, with one value.
+  for (float& v : made.masked) v += 1;
+  const Result<std::string> saved =
+      made.model.torchscript(made.masked, made.dense);
+  ASSERT_TRUE(saved);
+  std::istringstream stream(*saved);
+  const Module loaded = torch::jit::load(stream);
+  EXPECT_TRUE(loaded.attr("a").toTensor().equal(tied + 1));
+  EXPECT_TRUE(loaded.attr("b").toTensor().equal(tied + 1));
+  EXPECT_TRUE(loaded.attr("c").toTensor().equal(c + 1));
+  EXPECT_FALSE(loaded.attr("frozen").toTensor().requires_grad());
+}
+
+TEST(TorchScriptModel, TrainedFileEvaluatesAsTheNetwork) {
+  const std::string path = MakeFile(kConvTensors, ConvSource());
+  Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+  made.Gradient(kExamples);
+  for (float& v : made.masked) v -= 0.25f;
+  const auto save = [&] {
+    return *made.model.torchscript(made.masked, made.dense);
+  };
+  const std::string saved = save();
+  EXPECT_EQ(saved, save());
+  std::istringstream stream(saved);
+  Module module = torch::jit::load(stream);
+  EXPECT_FALSE(module.is_training());
+  const Batch batch = MakeBatch(made.data, kExamples);
+  EXPECT_NEAR(
+      made.network->Evaluate(batch, made.masked, made.dense).loss,
+      at::cross_entropy_loss(module.forward({NchwInput(batch)}).toTensor(),
+                             Labels(batch, {6}), {}, at::Reduction::Sum)
+          .item<double>(),
+      1e-4);
+  for (const at::Tensor& p : module.parameters()) {
+    EXPECT_TRUE(p.requires_grad());
+  }
+}
+
+std::string Refusal(const std::string& path, const Data& data) {
+  const Result<Model> model = MakeTorchScriptModel(Settings(path), data);
+  if (model) return "none";
+  const std::string& message = model.error().message;
+  EXPECT_TRUE(message.starts_with(path + ": ")) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message.substr(path.size() + 2);
+}
+
+TEST(TorchScriptModel, RefusesFilesThatAreNoModule) {
+  const Data images = MakeData(Input::kImages, Target::kClass);
+  EXPECT_EQ(Refusal("/nowhere/my.pt", images), "No such file or directory");
+  EXPECT_EQ(Refusal(testing::TempDir(), images), "Is a directory");
+  for (const std::string& contents :
+       {std::string(), std::string("hello"), std::string("\x80\x02}q.")}) {
+    EXPECT_EQ(Refusal(WriteFile(contents), images),
+              "is no TorchScript file; save the model with "
+              "torch.jit.script(model).save(\"model.pt\")");
+  }
+  c10::Dict<std::string, at::Tensor> state;
+  state.insert("weight", at::ones({2, 2}));
+  const std::vector<char> pickled = torch::jit::pickle_save(state);
+  EXPECT_EQ(Refusal(WriteFile({pickled.begin(), pickled.end()}), images),
+            "holds tensors or a Python object (torch.save), not a module; save "
+            "the model with torch.jit.script(model).save(\"model.pt\")");
+  // Cut off, or damaged within.
+  std::ifstream file(MakeFile(kConvTensors, ConvSource()), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  for (const size_t size : {whole.size() / 2, whole.size() - 10}) {
+    EXPECT_NE(Refusal(WriteFile(whole.substr(0, size)), images), "none");
+  }
+}
+
+TEST(TorchScriptModel, RefusesModulesThatCannotBeTrained) {
+  const Data images = MakeData(Input::kImages, Target::kClass);
+  const auto refusal =
+      [&](const std::string& source,
+          const std::vector<Tensor>& tensors = {{"weight", {2, 3}}}) {
+        return Refusal(MakeFile(tensors, source), images);
+      };
+  EXPECT_EQ(refusal("def apply(self, x):\n  return x\n"),
+            "the module has no method forward");
+  EXPECT_EQ(refusal("def forward(self, x, y):\n  return x + y\n"),
+            "forward must take one tensor, a batch of inputs; it takes 2");
+  EXPECT_EQ(refusal("def forward(self, x):\n  return x\n", {}),
+            "the module has no trainable tensor (a parameter of type float32 "
+            "that requires a gradient)");
+  for (const char* call :
+       {"torch.rand_like(x)", "torch.randn([2])", "x.normal_()",
+        "torch.multinomial(x, 1)", "torch.bernoulli(x)",
+        "torch.rrelu(x, 0.1, 0.3, self.training)"}) {
+    const std::string why =
+        refusal(std::string("def forward(self, x):\n  if x.dim() > 9:\n"
+                            "    x = x + ") +
+                call + "\n  return x\n");
+    EXPECT_NE(why.find("whose result would differ from run to run"),
+              std::string::npos)
+        << why;
+  }
+  EXPECT_EQ(refusal("def forward(self, x):\n  return x.mean([2, 3])\n"),
+            "forward gives a tensor of shape [2, 2] of type Float, but made-up "
+            "needs [2, 3] of type Float");
+  EXPECT_EQ(refusal("def forward(self, x):\n  return {'a': x}\n").substr(0, 18),
+            "forward gives Gene");
+  // Fails when it computes, and a loss that depends on no parameter.
+  EXPECT_NE(refusal("def forward(self, x):\n"
+                    "  return torch.matmul(x, self.weight.t())\n")
+                .find("mat"),
+            std::string::npos);
+  EXPECT_NE(refusal("def forward(self, x):\n  return x.mean([2, 3]).repeat(1, "
+                    "2)[:, :3]\n"),
+            "none");
+
+  Module half("__torch__.Half");
+  half.register_attribute("training", c10::BoolType::get(), true);
+  half.register_parameter(
+      "weight", at::ones({2, 2}, at::kDouble).set_requires_grad(true), false);
+  half.define("def forward(self, x):\n  return x\n");
+  std::ostringstream file;
+  half.save(file);
+  EXPECT_EQ(Refusal(WriteFile(file.str()), images),
+            "tensor weight is of type Double; convert the model with .float() "
+            "before saving it");
+}
+
+TEST(TorchScriptModel, RefusesLossesThatDoNotSuit) {
+  const std::string path = MakeFile(kConvTensors, ConvSource());
+  for (const char* loss : {"mse", "backce", "nope"}) {
+    ModelSettings settings = Settings(path);
+    settings.loss = loss;
+    const Result<Model> model = MakeTorchScriptModel(
+        settings, MakeData(Input::kImages, Target::kClass));
+    ASSERT_FALSE(model);
+    EXPECT_NE(model.error().message.find(loss), std::string::npos);
+  }
+}
+
+// What torch.save writes of model.state_dict(): an OrderedDict with attributes.
+std::string StateDictPickle() {
+  using namespace std::string_literals;
+  const auto text = [](const std::string& s) {
+    return "X"s + static_cast<char>(s.size()) + "\0\0\0"s + s;
+  };
+  return "\x80\x02"s + "ccollections\nOrderedDict\nq\0)Rq\1("s + text("a.w") +
+         "ctorch._utils\n_rebuild_tensor_v2\n(("s + text("storage") +
+         "ctorch\nFloatStorage\n"s + text("0") + text("cpu") +
+         "K\6tQK\0(K\2K\3t(K\3K\1t\x89h\0)RtR"s + text("epochs") + "K\3u}"s +
+         text("_metadata") + "}sb."s;
+}
+
+Result<std::vector<NamedTensor>> ReadPickle(const std::string& pickle) {
+  std::string file;
+  {
+    caffe2::serialize::PyTorchStreamWriter writer(
+        [&](const void* data, size_t size) {
+          file.append(static_cast<const char*>(data), size);
+          return size;
+        });
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+    writer.writeRecord("data/0", values, sizeof(values));
+    writer.writeEndOfFile();
+  }
+  return (*LoadTorchModule())->read_tensors("my.pth", file);
+}
+
+TEST(ReadTensors, StateDict) {
+  const Result<std::vector<NamedTensor>> tensors =
+      ReadPickle(StateDictPickle());
+  ASSERT_TRUE(tensors) << tensors.error().message;
+  ASSERT_EQ(tensors->size(), 1u);
+  EXPECT_EQ(tensors->front().name, "a.w");
+  EXPECT_EQ(tensors->front().shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(tensors->front().values, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(ReadTensors, DamagedOnesAreErrors) {
+  const std::string whole = StateDictPickle();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const auto tensors = ReadPickle(whole.substr(0, size));
+    ASSERT_FALSE(tensors) << size;
+    EXPECT_TRUE(tensors.error().message.starts_with("my.pth: "));
+  }
+  // Whatever one byte becomes, it is read or refused.
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    for (const char byte : {'.', 'u', '(', '0', '\xff'}) {
+      damaged[at] = byte;
+      (void)ReadPickle(damaged);
+    }
+  }
+  std::string foreign = whole;
+  foreign.replace(foreign.find("_rebuild_tensor_v2"), 18, "_rebuild_anything_");
+  EXPECT_EQ(ReadPickle(foreign).error().message,
+            "my.pth: holds a Python object, torch._utils _rebuild_anything_; "
+            "save only its tensors: torch.save(model.state_dict(), ...)");
+}
+
+}  // namespace
+}  // namespace fedmrn::train

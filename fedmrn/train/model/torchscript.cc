@@ -1,0 +1,58 @@
+#include "fedmrn/train/model/torchscript.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "fedmrn/train/torch/torch_module.h"
+
+namespace fedmrn::train {
+namespace {
+
+std::string FloatList(std::span<const float> values) {
+  // With '#', 1 is written as 1.0; a list of 1 would be of integers.
+  return fmt::format("[{:#}]", fmt::join(values, ", "));
+}
+
+}  // namespace
+
+Result<std::string> MakeTorchScript(std::span<const TorchScriptTensor> tensors,
+                                    const std::string& source) {
+  const Result<const TorchModule*> torch = LoadTorchModule();
+  if (!torch) return torch.error();
+  // LibTorch does not promise that its compiler may run twice at a time.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  return (*torch)->make_torchscript(tensors, source);
+}
+
+std::string NormaliseSource(std::span<const float> mean,
+                            std::span<const float> std) {
+  return fmt::format(
+      "def normalise(self, pixels: Tensor) -> Tensor:\n"
+      "  mean = torch.tensor({}, device=pixels.device).view([1, -1, 1, 1])\n"
+      "  std = torch.tensor({}, device=pixels.device).view([1, -1, 1, 1])\n"
+      "  return (pixels / 255.0 - mean) / std\n",
+      FloatList(mean), FloatList(std));
+}
+
+std::string CnnSource(const std::vector<bool>& pool_after,
+                      std::span<const float> mean, std::span<const float> std) {
+  std::string source = "def forward(self, x: Tensor) -> Tensor:\n";
+  for (size_t i = 1; i <= pool_after.size(); ++i) {
+    // Evaluation takes the running statistics, training the batch's.
+    source += fmt::format(
+        "  x = torch.conv2d(x, self.conv{0}.weight, None, [1, 1], [1, 1])\n"
+        "  x = torch.batch_norm(x, self.bn{0}.weight, self.bn{0}.bias, "
+        "self.bn{0}.running_mean, self.bn{0}.running_var, "
+        "self.training, 0.1, 1e-5, True)\n"
+        "  x = torch.relu(x)\n",
+        i);
+    if (pool_after[i - 1]) source += "  x = torch.max_pool2d(x, [2, 2])\n";
+  }
+  source += "  return torch.matmul(torch.flatten(x, 1), self.fc.weight.t())\n" +
+            NormaliseSource(mean, std);
+  return source;
+}
+
+}  // namespace fedmrn::train
