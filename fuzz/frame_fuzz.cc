@@ -25,7 +25,7 @@ void Aggregate(ByteView bytes, const FrameView& frame) {
   spec.round = frame.round;
   spec.fingerprint = frame.fingerprint;
   spec.params = frame.params;
-  spec.dense_count = frame.dense_count;
+  spec.plain_count = frame.plain_count;
   spec.codec = frame.codec;
   spec.noise = frame.noise.kind;
   spec.magnitude = frame.noise.magnitude;
@@ -33,7 +33,7 @@ void Aggregate(ByteView bytes, const FrameView& frame) {
   spec.max_abs_value = 0x1p30f;
   Result<Aggregator> server = Aggregator::Create(spec);
   FEDMRN_CHECK(server.ok());
-  std::vector<float> weights(spec.params), dense(spec.dense_count);
+  std::vector<float> weights(spec.params), plain(spec.plain_count);
 
   const Status added = server->Add(bytes);
   if (!added) {
@@ -41,14 +41,14 @@ void Aggregate(ByteView bytes, const FrameView& frame) {
         added.error().code ==
         (frame.broadcast ? ErrorCode::kForeign : ErrorCode::kBadValue));
     FEDMRN_CHECK(server->clients() == 0 && server->total_weight() == 0);
-    FEDMRN_CHECK(!server->Finish(weights, dense).ok());
+    FEDMRN_CHECK(!server->Finish(weights, plain).ok());
     return;
   }
   FEDMRN_CHECK(server->Add(bytes).error().code == ErrorCode::kDuplicate);
   FEDMRN_CHECK(server->clients() == 1);
-  FEDMRN_CHECK(server->Finish(weights, dense).ok());
+  FEDMRN_CHECK(server->Finish(weights, plain).ok());
   for (float value : weights) FEDMRN_CHECK(std::isfinite(value));
-  for (float value : dense) FEDMRN_CHECK(std::isfinite(value));
+  for (float value : plain) FEDMRN_CHECK(std::isfinite(value));
 }
 
 void TryFrame(ByteView bytes) {
@@ -60,11 +60,11 @@ void TryFrame(ByteView bytes) {
   }
   FEDMRN_CHECK(frame->frame_bytes == bytes.size());
   if (frame->params > kMaxDecodedParams) return;
-  std::vector<float> update(frame->params), dense(frame->dense_count);
+  std::vector<float> update(frame->params), plain(frame->plain_count);
   DecodeUpdate(*frame, update);
   for (float value : update) FEDMRN_CHECK(std::isfinite(value));
-  frame->CopyDense(dense);
-  for (float value : dense) FEDMRN_CHECK(std::isfinite(value));
+  frame->CopyPlain(plain);
+  for (float value : plain) FEDMRN_CHECK(std::isfinite(value));
   Aggregate(bytes, *frame);
 }
 
@@ -76,11 +76,11 @@ void RepairChecksum(Bytes& bytes) {
 }
 
 void RepairPayloadLength(Bytes& bytes) {
-  const bool dense_half = (bytes[6] & 1) != 0;
-  const uint64_t dense_bytes =
-      uint64_t{LoadLe<uint32_t>(&bytes[56])} * (dense_half ? 2 : 4);
+  const bool plain_half = (bytes[6] & 1) != 0;
+  const uint64_t plain_bytes =
+      uint64_t{LoadLe<uint32_t>(&bytes[56])} * (plain_half ? 2 : 4);
   const uint64_t room = bytes.size() - kFrameHeaderBytes - kFrameChecksumBytes;
-  StoreLe(dense_bytes <= room ? room - dense_bytes : room, &bytes[48]);
+  StoreLe(plain_bytes <= room ? room - plain_bytes : room, &bytes[48]);
 }
 
 }  // namespace

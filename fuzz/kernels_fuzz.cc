@@ -306,14 +306,14 @@ void TryAddMasked(Input& in) {
   });
 }
 
-void TryAddDense(Input& in) {
+void TryAddFloats(Input& in) {
   const size_t size = TakeLength(in);
   const size_t shift = in.TakeBelow(8);  // bytes: floats at any address
   const size_t clients = in.TakeBelow(4);
   const uint8_t style = in.Take<uint8_t>();
   const TileRange range = TakeTiles(in, size);
   std::vector<Buffer<uint8_t>> values;
-  std::vector<DenseUpdate> updates;
+  std::vector<FloatUpdate> updates;
   for (size_t k = 0; k < clients; ++k) {
     const double scale = std::ldexp(1 + in.TakeBelow(1000),
                                     static_cast<int>(in.TakeBelow(100)) - 50);
@@ -332,10 +332,10 @@ void TryAddDense(Input& in) {
   std::vector<int64_t> start(size);
   for (size_t i = 0; i < size; ++i) start[i] = static_cast<int16_t>(i * 40503);
   std::vector<int64_t> want = start;
-  ref::AddDense(updates, range.first, range.end, want);
+  ref::AddFloats(updates, range.first, range.end, want);
   ForEachTarget([&](int64_t target) {
     std::vector<int64_t> got = start;
-    AddDense(updates, range.first, range.end, got);
+    AddFloats(updates, range.first, range.end, got);
     ExpectSame<int64_t>("AddDense", target, got, want);
   });
 }
@@ -357,7 +357,7 @@ void TryLargestMagnitude(Input& in) {
 // make_corpus.cc numbers them too.
 constexpr void (*kKernels[])(Input&) = {
     TryPhiloxWords, TryNoiseOdds, TryMaskedStep, TryFinalMask,
-    TryHadamard,    TryAddMasked, TryAddDense,   TryLargestMagnitude,
+    TryHadamard,    TryAddMasked, TryAddFloats,  TryLargestMagnitude,
 };
 
 }  // namespace

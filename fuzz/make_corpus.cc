@@ -35,8 +35,8 @@ bool Write(const fs::path& path, ByteView bytes) {
 struct FrameSeed {
   CodecId codec;
   size_t params = 33;
-  size_t dense_count = 0;
-  bool dense_half = false;
+  size_t plain_count = 0;
+  bool plain_half = false;
   bool broadcast = false;
   NoiseKind noise = NoiseKind::kUniform;
   EncodeOptions options = {};
@@ -47,17 +47,17 @@ Bytes MakeFrame(const FrameSeed& seed) {
   FrameHeader header;
   header.codec = seed.codec;
   header.broadcast = seed.broadcast;
-  header.dense_half = seed.dense_half;
+  header.plain_half = seed.plain_half;
   header.round = 3;
   header.client = 7;
   header.examples = seed.broadcast ? 0 : 600;
   header.fingerprint = 0x0123456789abcdef;
   if (codec.uses_noise) header.noise = {seed.noise, 0.01f, 0};
   if (codec.uses_seed) header.noise.seed = 42;
-  std::vector<float> update(seed.params), dense(seed.dense_count);
+  std::vector<float> update(seed.params), plain(seed.plain_count);
   NoiseValues({NoiseKind::kGaussian, 0.005f, 1}, 0, update);
-  NoiseValues({NoiseKind::kUniform, 1.0f, 2}, 0, dense);
-  return EncodeFrame(header, seed.options, update, dense).value();
+  NoiseValues({NoiseKind::kUniform, 1.0f, 2}, 0, plain);
+  return EncodeFrame(header, seed.options, update, plain).value();
 }
 
 // A frame that was changed by its writer: the checksum is right.
@@ -101,9 +101,9 @@ bool WriteFrames(const fs::path& folder) {
   save("good-bernoulli",
        MakeFrame({.codec = kMrnSigned, .noise = NoiseKind::kBernoulli}));
   save("good-broadcast", MakeFrame({.codec = kFloat32, .broadcast = true}));
-  save("good-dense", MakeFrame({.codec = kMrnBinary, .dense_count = 9}));
+  save("good-dense", MakeFrame({.codec = kMrnBinary, .plain_count = 9}));
   save("good-dense-half",
-       MakeFrame({.codec = kMrnBinary, .dense_count = 9, .dense_half = true}));
+       MakeFrame({.codec = kMrnBinary, .plain_count = 9, .plain_half = true}));
   save("good-signsgd-segments",
        MakeFrame({.codec = kSignSgd, .options = parts}));
   save("good-terngrad-segments",
@@ -113,7 +113,7 @@ bool WriteFrames(const fs::path& folder) {
   save("good-eden-4", MakeFrame({.codec = kEden, .options = bits4}));
   save("good-topk-all", MakeFrame({.codec = kTopK, .options = keep_all}));
 
-  const Bytes mask = MakeFrame({.codec = kMrnBinary, .dense_count = 2});
+  const Bytes mask = MakeFrame({.codec = kMrnBinary, .plain_count = 2});
   const Bytes floats = MakeFrame({.codec = kFloat32});
   const Bytes halves = MakeFrame({.codec = kFloat16});
   const Bytes signs = MakeFrame({.codec = kSignSgd, .options = parts});
@@ -121,8 +121,8 @@ bool WriteFrames(const fs::path& folder) {
   const Bytes topk = MakeFrame({.codec = kTopK, .options = keep_all});
   const Bytes drive = MakeFrame({.codec = kDrive, .options = unbiased});
   const Bytes eden = MakeFrame({.codec = kEden, .options = bits4});
-  const Bytes dense_half =
-      MakeFrame({.codec = kMrnBinary, .dense_count = 2, .dense_half = true});
+  const Bytes plain_half =
+      MakeFrame({.codec = kMrnBinary, .plain_count = 2, .plain_half = true});
 
   save("bad-empty", {});
   for (size_t length : {1, 71, 79, 84}) {
@@ -161,7 +161,7 @@ bool WriteFrames(const fs::path& folder) {
       {"mask-padding", mask, Put<uint8_t>(kPayload + 4, 0xff)},
       {"dense-nan", mask, Put<float>(kPayload + 5 + 4, kNan)},
       {"dense-huge", mask, Put<float>(kPayload + 5, 3e38f)},
-      {"dense-half-nan", dense_half, Put<uint16_t>(kPayload + 5, 0x7e00)},
+      {"dense-half-nan", plain_half, Put<uint16_t>(kPayload + 5, 0x7e00)},
       {"float32-nan", floats, Put<float>(kPayload + 8, kNan)},
       {"float32-huge", floats, Put<float>(kPayload + 8, 3e38f)},
       {"float16-inf", halves, Put<uint16_t>(kPayload + 8, 0xfc00)},

@@ -75,7 +75,7 @@ Result<train::Model> MakeSoftmax(const train::ModelSettings& settings,
   train::Model model;
   model.layout.tensors = {{"linear.weight", {classes, inputs}, true},
                           {"linear.bias", {classes}, false}};
-  model.trainable_dense = classes;
+  model.trainable_plain = classes;
   model.initialize = [](uint64_t seed, std::span<float> weights,
                         std::span<float> biases) {
     Random random({seed, Purpose::kInit});

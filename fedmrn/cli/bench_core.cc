@@ -101,7 +101,7 @@ std::vector<Row> RunCore(int repeats,
     const uint64_t tiles = TilesFor(kParams);
     std::vector<std::vector<float>> floats;
     std::vector<Bytes> masks;
-    std::vector<DenseUpdate> dense;
+    std::vector<FloatUpdate> dense;
     std::vector<MaskedUpdate> masked;
     for (size_t k = 0; k < kClients; ++k) {
       floats.push_back(SomeUpdate(k, kParams));
@@ -122,7 +122,7 @@ std::vector<Row> RunCore(int repeats,
           AddMasked(MaskKind::kBinary, std::span(masked).first(count), 0, tiles,
                     kParams, small);
         } else {
-          AddDense(std::span(dense).first(count), 0, tiles, sum);
+          AddFloats(std::span(dense).first(count), 0, tiles, sum);
         }
       };
     };

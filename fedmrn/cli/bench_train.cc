@@ -165,7 +165,7 @@ double OnAllCores(uint32_t threads, const std::function<void(size_t)>& work) {
 struct Client {
   std::unique_ptr<train::Learner> learner;
   train::LocalModel local;
-  std::vector<float> weights, dense;
+  std::vector<float> weights, plain;
 };
 
 struct Figures {
@@ -200,12 +200,12 @@ Result<Figures> Measure(const TrainOptions& options) {
   for (uint32_t i = 0; i < threads; ++i) {
     Client& client = clients[i];
     client.learner = task->make_learner();
-    client.weights.resize(task->model.layout.masked_params());
-    client.dense.resize(task->model.layout.dense_values());
-    task->model.initialize(1, client.weights, client.dense);
+    client.weights.resize(task->model.layout.coded_params());
+    client.plain.resize(task->model.layout.plain_values());
+    task->model.initialize(1, client.weights, client.plain);
     client.local.update.resize(client.weights.size());
-    client.local.masked_gradient.resize(client.weights.size());
-    client.local.dense_gradient.resize(task->model.trainable_dense);
+    client.local.coded_gradient.resize(client.weights.size());
+    client.local.plain_gradient.resize(task->model.trainable_plain);
     plain[i] = subject.make_plain(**torch, subject, *task->data);
   }
   // That plain LibTorch takes its images for NCHW changes no time.
@@ -215,7 +215,7 @@ Result<Figures> Measure(const TrainOptions& options) {
   const auto local_training = [&](const train::Method& method) {
     return [&](size_t thread) {
       Client& client = clients[thread];
-      client.local.dense = client.dense;
+      client.local.plain = client.plain;
       const train::TrainSettings train{1, batch_size,
                                        static_cast<float>(method.lr), 0, 0};
       train::MethodSettings settings;

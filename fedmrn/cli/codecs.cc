@@ -85,9 +85,9 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
                          const std::vector<std::vector<float>>& updates,
                          const std::vector<double>& exact) {
   const std::vector<uint32_t> segments = layout.segments();
-  std::vector<float> dense(layout.dense_values());
-  NoiseValues({NoiseKind::kUniform, 0.1f, 0}, 0, dense);
-  for (float& value : dense) value += 1;
+  std::vector<float> plain(layout.plain_values());
+  NoiseValues({NoiseKind::kUniform, 0.1f, 0}, 0, plain);
+  for (float& value : plain) value += 1;
   Outcome outcome;
   for (size_t k = 0; k < updates.size(); ++k) {
     FrameHeader header;
@@ -102,7 +102,7 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
     options.draw_seed = 2000 + k;
     options.segments = segments;
     const auto start = std::chrono::steady_clock::now();
-    Result<Bytes> frame = EncodeFrame(header, options, updates[k], dense);
+    Result<Bytes> frame = EncodeFrame(header, options, updates[k], plain);
     outcome.encode_ms += MillisecondsSince(start);
     if (!frame) return frame.error();
     outcome.frames.push_back(*std::move(frame));
@@ -111,14 +111,14 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
   RoundSpec spec;
   spec.round = kRound;
   spec.fingerprint = layout.Fingerprint();
-  spec.params = layout.masked_params();
-  spec.dense_count = static_cast<uint32_t>(layout.dense_values());
+  spec.params = layout.coded_params();
+  spec.plain_count = static_cast<uint32_t>(layout.plain_values());
   spec.codec = codec.id;
   if (codec.uses_noise) {
     spec.noise = kNoise.kind;
     spec.magnitude = kNoise.magnitude;
   }
-  std::vector<float> mean(spec.params), dense_mean(spec.dense_count);
+  std::vector<float> mean(spec.params), plain_mean(spec.plain_count);
   const auto start = std::chrono::steady_clock::now();
   Result<Aggregator> server = Aggregator::Create(spec);
   if (!server) return server.error();
@@ -127,7 +127,7 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
   for (const Status& verdict : server->AddAll(received, 1)) {
     if (!verdict) return verdict.error();
   }
-  if (Status done = server->Finish(mean, dense_mean); !done) {
+  if (Status done = server->Finish(mean, plain_mean); !done) {
     return done.error();
   }
   outcome.aggregate_ms = MillisecondsSince(start);
@@ -157,7 +157,7 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
     }
   }
   const ModelLayout layout = Cnn4();
-  const size_t params = layout.masked_params();
+  const size_t params = layout.coded_params();
   std::vector<std::vector<float>> updates;
   std::vector<double> exact(params);
   for (size_t k = 0; k < clients; ++k) {
@@ -172,7 +172,7 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
       "compress and {} batch-norm values that travel as float32. The updates "
       "are\nsynthetic: Gaussian, half shared by all clients. mrn-*: uniform "
       "noise, {}.\n\n",
-      clients, report::Grouped(params), report::Grouped(layout.dense_values()),
+      clients, report::Grouped(params), report::Grouped(layout.plain_values()),
       kNoise.magnitude);
   fmt::print("{:<11} {:>11} {:>11} {:>11} {:>11} {:>9} {:>9}\n", "codec",
              "frame bytes", "bits/param", "vs float32", "error/mean",

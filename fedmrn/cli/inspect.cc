@@ -81,30 +81,30 @@ struct RawHeader {
     fingerprint = LoadLe<uint64_t>(at + 24);
     params = LoadLe<uint64_t>(at + 40);
     payload_bytes = LoadLe<uint64_t>(at + 48);
-    dense_count = LoadLe<uint32_t>(at + 56);
+    plain_count = LoadLe<uint32_t>(at + 56);
     codec_param = LoadLe<uint32_t>(at + 64);
     codec = FindCodec(static_cast<CodecId>(codec_id));
   }
 
-  bool dense_half() const { return (flags & 1) != 0; }
+  bool plain_half() const { return (flags & 1) != 0; }
   bool broadcast() const { return (flags & 2) != 0; }
-  const char* dense_type() const {
-    return dense_half() ? "float16" : "float32";
+  const char* plain_type() const {
+    return plain_half() ? "float16" : "float32";
   }
-  uint64_t dense_bytes() const {
-    return uint64_t{dense_count} * (dense_half() ? 2 : 4);
+  uint64_t plain_bytes() const {
+    return uint64_t{plain_count} * (plain_half() ? 2 : 4);
   }
   // Whether the file has the length that the header claims; only then are its
   // last bytes a checksum.
   bool Fits(size_t file_bytes) const {
     const uint64_t room = file_bytes - std::min(file_bytes, kLeastFrameBytes);
     return file_bytes >= kLeastFrameBytes && payload_bytes <= room &&
-           dense_bytes() == room - payload_bytes;
+           plain_bytes() == room - payload_bytes;
   }
 
   uint8_t version, codec_id, flags;
   Noise noise;
-  uint32_t round, examples, dense_count, codec_param;
+  uint32_t round, examples, plain_count, codec_param;
   uint64_t client, fingerprint, params, payload_bytes;
   const Codec* codec;  // null if unknown
 };
@@ -128,7 +128,7 @@ struct Checksum {
   bool ok() const { return stored == computed; }
 };
 
-struct DenseStats {
+struct PlainStats {
   float min, max;
   double mean;
 };
@@ -143,7 +143,7 @@ struct Report {
   // Of valid frames:
   std::optional<uint64_t> ones;      // codecs of one bit: the bits that are 1
   std::optional<uint64_t> nonzeros;  // sparse codecs
-  std::optional<DenseStats> dense;
+  std::optional<PlainStats> plain;
 };
 
 uint64_t CountOnes(ByteView bits) {
@@ -179,13 +179,13 @@ void LookIntoPayload(const FrameView& frame, Report& report) {
     case CodecId::kEden:
       break;
   }
-  if (frame.dense_count > 0) {
-    std::vector<float> values(frame.dense_count);
-    frame.CopyDense(values);
+  if (frame.plain_count > 0) {
+    std::vector<float> values(frame.plain_count);
+    frame.CopyPlain(values);
     const auto [min, max] = std::minmax_element(values.begin(), values.end());
     double sum = 0;
     for (float value : values) sum += value;
-    report.dense = {*min, *max, sum / static_cast<double>(values.size())};
+    report.plain = {*min, *max, sum / static_cast<double>(values.size())};
   }
 }
 
@@ -273,11 +273,11 @@ void PrintBytes(const Report& report) {
   BytesLine("header", kFrameHeaderBytes, "");
   BytesLine("payload", header.payload_bytes, "");
   BytesLine(
-      "dense", header.dense_bytes(),
-      header.dense_count == 0
+      "dense", header.plain_bytes(),
+      header.plain_count == 0
           ? ""
-          : fmt::format("{} {} values", report::Grouped(header.dense_count),
-                        header.dense_type()));
+          : fmt::format("{} {} values", report::Grouped(header.plain_count),
+                        header.plain_type()));
   BytesLine("checksum", kFrameChecksumBytes, ChecksumVerdict(report));
   BytesLine("total", report.file_bytes,
             report.error
@@ -300,10 +300,10 @@ void PrintText(const Report& report) {
   };
   if (report.ones) Line("share of ones", counted(*report.ones));
   if (report.nonzeros) Line("kept", counted(*report.nonzeros));
-  if (report.dense) {
+  if (report.plain) {
     Line("dense values",
-         fmt::format("min {:.6g}, mean {:.6g}, max {:.6g}", report.dense->min,
-                     report.dense->mean, report.dense->max));
+         fmt::format("min {:.6g}, mean {:.6g}, max {:.6g}", report.plain->min,
+                     report.plain->mean, report.plain->max));
   }
   fmt::print("\n");
   PrintBytes(report);
@@ -353,7 +353,7 @@ Json ToJson(const Report& report) {
   count("kept", "share_of_kept", report.nonzeros);
   out["bytes"] = {{"header", kFrameHeaderBytes},
                   {"payload", header.payload_bytes},
-                  {"dense", header.dense_bytes()},
+                  {"dense", header.plain_bytes()},
                   {"checksum", kFrameChecksumBytes},
                   {"total", report.file_bytes}};
   out["bits_per_param"] = report.error ? Json() : Json(BitsPerParam(report));
@@ -364,15 +364,15 @@ Json ToJson(const Report& report) {
     out["checksum"]["stored"] = hex(report.checksum->stored);
     out["checksum"]["computed"] = hex(report.checksum->computed);
   }
-  out["dense"] = {{"count", header.dense_count},
-                  {"type", header.dense_type()},
+  out["dense"] = {{"count", header.plain_count},
+                  {"type", header.plain_type()},
                   {"min", nullptr},
                   {"mean", nullptr},
                   {"max", nullptr}};
-  if (report.dense) {
-    out["dense"]["min"] = report.dense->min;
-    out["dense"]["mean"] = report.dense->mean;
-    out["dense"]["max"] = report.dense->max;
+  if (report.plain) {
+    out["dense"]["min"] = report.plain->min;
+    out["dense"]["mean"] = report.plain->mean;
+    out["dense"]["max"] = report.plain->max;
   }
   return out;
 }

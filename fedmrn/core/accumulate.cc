@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 // Highway's one-lane fallback lacks most operations: use the definition.
-using ref::AddDense;
+using ref::AddFloats;
 
 void AddMasked(MaskKind mask, std::span<const MaskedUpdate> updates,
                uint64_t first_tile, uint64_t end_tile, uint64_t params,
@@ -247,8 +247,8 @@ void DrainMasked(NoiseKind kind, int64_t factor, uint64_t first_tile,
   }
 }
 
-void AddDense(std::span<const DenseUpdate> updates, uint64_t first_tile,
-              uint64_t end_tile, std::span<int64_t> sum) {
+void AddFloats(std::span<const FloatUpdate> updates, uint64_t first_tile,
+               uint64_t end_tile, std::span<int64_t> sum) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> df;
   const hn::RebindToSigned<decltype(d)> di;
@@ -270,7 +270,7 @@ void AddDense(std::span<const DenseUpdate> updates, uint64_t first_tile,
   for (uint64_t tile = first_tile; tile < end_tile; ++tile) {
     const size_t at = tile * kTile;
     const size_t count = std::min(kTile, sum.size() - at);
-    for (const DenseUpdate& update : updates) {
+    for (const FloatUpdate& update : updates) {
       const uint8_t* values = update.values + 4 * at;
       if (count == kTile) {
         add_tile(reinterpret_cast<const float*>(values), update.scale,
@@ -298,7 +298,7 @@ namespace fedmrn {
 
 HWY_EXPORT(AddMasked);
 HWY_EXPORT(DrainMasked);
-HWY_EXPORT(AddDense);
+HWY_EXPORT(AddFloats);
 
 uint64_t MaxSmallWeight(NoiseKind kind) {
   // What fits an int16 factor and, times the largest noise, an int32 sum. The
@@ -328,10 +328,10 @@ void DrainMasked(NoiseKind kind, int64_t factor, uint64_t first_tile,
   (kind, factor, first_tile, end_tile, small, sum);
 }
 
-void AddDense(std::span<const DenseUpdate> updates, uint64_t first_tile,
-              uint64_t end_tile, std::span<int64_t> sum) {
+void AddFloats(std::span<const FloatUpdate> updates, uint64_t first_tile,
+               uint64_t end_tile, std::span<int64_t> sum) {
   FEDMRN_CHECK(end_tile <= TilesFor(sum.size()));
-  HWY_DYNAMIC_DISPATCH(AddDense)(updates, first_tile, end_tile, sum);
+  HWY_DYNAMIC_DISPATCH(AddFloats)(updates, first_tile, end_tile, sum);
 }
 
 namespace ref {
@@ -351,10 +351,10 @@ void AddMasked(MaskKind mask, std::span<const MaskedUpdate> updates,
   }
 }
 
-void AddDense(std::span<const DenseUpdate> updates, uint64_t first_tile,
-              uint64_t end_tile, std::span<int64_t> sum) {
+void AddFloats(std::span<const FloatUpdate> updates, uint64_t first_tile,
+               uint64_t end_tile, std::span<int64_t> sum) {
   const size_t end = std::min<size_t>(end_tile * kTile, sum.size());
-  for (const DenseUpdate& update : updates) {
+  for (const FloatUpdate& update : updates) {
     for (size_t i = first_tile * kTile; i < end; ++i) {
       const double value = LoadLe<float>(update.values + 4 * i);
       sum[i] += static_cast<int64_t>(std::nearbyint(value * update.scale));

@@ -20,7 +20,7 @@ struct MaskedUpdate {
 
 // A client's plain update: float32 values, at any alignment. All
 // |value * scale| < 2^51.
-struct DenseUpdate {
+struct FloatUpdate {
   const uint8_t* values;
   double scale;
 };
@@ -48,16 +48,16 @@ void DrainMasked(NoiseKind kind, int64_t factor, uint64_t first_tile,
                  std::span<int64_t> sum);
 
 // Tiles of sum[i] += sum_k round(scale_k * value_ki), ties to even.
-void AddDense(std::span<const DenseUpdate> updates, uint64_t first_tile,
-              uint64_t end_tile, std::span<int64_t> sum);
+void AddFloats(std::span<const FloatUpdate> updates, uint64_t first_tile,
+               uint64_t end_tile, std::span<int64_t> sum);
 
 namespace ref {
 
 // AddMasked and DrainMasked in one.
 void AddMasked(MaskKind mask, std::span<const MaskedUpdate> updates,
                uint64_t first_tile, uint64_t end_tile, std::span<int64_t> sum);
-void AddDense(std::span<const DenseUpdate> updates, uint64_t first_tile,
-              uint64_t end_tile, std::span<int64_t> sum);
+void AddFloats(std::span<const FloatUpdate> updates, uint64_t first_tile,
+               uint64_t end_tile, std::span<int64_t> sum);
 
 }  // namespace ref
 }  // namespace fedmrn

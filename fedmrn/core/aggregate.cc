@@ -17,8 +17,8 @@ namespace {
 // for rounding in both int64 and a double's mantissa.
 constexpr int kSumBits = 62;
 constexpr int kValueBits = 50;
-constexpr int kDenseGridBits = 40;
-constexpr float kMaxDense = 0x1p40f;
+constexpr int kPlainGridBits = 40;
+constexpr float kMaxPlain = 0x1p40f;
 
 // The least b with value <= 2^b.
 int BitsFor(double value) {
@@ -44,7 +44,7 @@ Error Foreign(std::string message) {
 }  // namespace
 
 Aggregator::Aggregator(const RoundSpec& spec)
-    : spec_(spec), dense_sum_(spec.dense_count) {
+    : spec_(spec), plain_sum_(spec.plain_count) {
   if (masked()) {
     small_.resize(TilesFor(spec.params));
   } else {
@@ -57,7 +57,7 @@ Aggregator::Aggregator(const RoundSpec& spec)
           ? (uint64_t{1} << kSumBits) /
                 static_cast<uint64_t>(MaxOdd(spec.noise))
           : uint64_t{1} << (kSumBits - kValueBits + BitsFor(spec.max_examples));
-  // dense_sum_: 2^40 * 2^40 * 2^46 stays below 2^127.
+  // plain_sum_: 2^40 * 2^40 * 2^46 stays below 2^127.
   max_weight_ = std::min(room, uint64_t{1} << 46);
 }
 
@@ -70,7 +70,7 @@ Result<Aggregator> Aggregator::Create(const RoundSpec& spec) {
   if (spec.params == 0 || spec.params > kMaxParams) {
     return bad("the number of parameters must be 1 to 2^32");
   }
-  if (spec.dense_count > kMaxDenseValues) return bad("too many dense values");
+  if (spec.plain_count > kMaxPlainValues) return bad("too many dense values");
   if (spec.examples_per_weight == 0 || spec.max_examples == 0) {
     return bad("examples_per_weight and max_examples must be at least 1");
   }
@@ -113,7 +113,7 @@ Status Aggregator::Admit(const FrameView& frame) const {
   }
   if (frame.broadcast) return Foreign("a model broadcast is not an update");
   if (frame.fingerprint != spec_.fingerprint || frame.params != spec_.params ||
-      frame.dense_count != spec_.dense_count) {
+      frame.plain_count != spec_.plain_count) {
     return Foreign("the frame is of another model");
   }
   if (frame.codec != spec_.codec) {
@@ -140,8 +140,8 @@ Status Aggregator::Admit(const FrameView& frame) const {
     return Error{ErrorCode::kFull, "the round's total weight is exhausted"};
   }
   // float16 cannot exceed the limit.
-  if (!frame.dense_half &&
-      !AllWithin(frame.dense.data(), frame.dense_count, kMaxDense)) {
+  if (!frame.plain_half &&
+      !AllWithin(frame.plain.data(), frame.plain_count, kMaxPlain)) {
     return Error{ErrorCode::kBadValue, "a dense value exceeds 2^40"};
   }
   return Ok();
@@ -155,14 +155,14 @@ std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
                                        int threads) {
   std::vector<Status> verdicts;
   std::vector<MaskedUpdate> masked_updates;
-  std::vector<DenseUpdate> dense_updates;
+  std::vector<FloatUpdate> float_updates;
   std::vector<float> decoded;
   const double grid = std::ldexp(1.0, grid_bits_);
-  const auto add_dense = [&] {
+  const auto add_floats = [&] {
     ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
-      AddDense(dense_updates, first, end, sum_);
+      AddFloats(float_updates, first, end, sum_);
     });
-    dense_updates.clear();
+    float_updates.clear();
   };
 
   for (const ByteView& bytes : frames) {
@@ -192,15 +192,15 @@ std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
                       std::to_string(spec_.max_abs_value)});
         continue;
       }
-      dense_updates.push_back({values, static_cast<double>(weight) * grid});
+      float_updates.push_back({values, static_cast<double>(weight) * grid});
       // `decoded` serves one frame at a time.
-      if (spec_.codec != CodecId::kFloat32) add_dense();
+      if (spec_.codec != CodecId::kFloat32) add_floats();
     }
-    std::vector<float> dense(frame->dense_count);
-    frame->CopyDense(dense);
-    for (size_t i = 0; i < dense.size(); ++i) {
-      dense_sum_[i] += static_cast<Int128>(std::nearbyint(
-                           std::ldexp(double{dense[i]}, kDenseGridBits))) *
+    std::vector<float> plain(frame->plain_count);
+    frame->CopyPlain(plain);
+    for (size_t i = 0; i < plain.size(); ++i) {
+      plain_sum_[i] += static_cast<Int128>(std::nearbyint(
+                           std::ldexp(double{plain[i]}, kPlainGridBits))) *
                        static_cast<Int128>(weight);
     }
     total_weight_ += weight;
@@ -209,7 +209,7 @@ std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
   }
 
   AddMaskedUpdates(masked_updates, threads);
-  if (!dense_updates.empty()) add_dense();
+  if (!float_updates.empty()) add_floats();
   return verdicts;
 }
 
@@ -254,10 +254,10 @@ void Aggregator::AddMaskedUpdates(std::span<const MaskedUpdate> updates,
   }
 }
 
-Status Aggregator::Finish(std::span<float> weights, std::span<float> dense,
+Status Aggregator::Finish(std::span<float> weights, std::span<float> plain,
                           int threads) const {
   FEDMRN_CHECK(weights.size() == spec_.params);
-  FEDMRN_CHECK(dense.size() == spec_.dense_count);
+  FEDMRN_CHECK(plain.size() == spec_.plain_count);
   if (seen_.empty()) {
     return Error{ErrorCode::kBadValue, "no frame has been added"};
   }
@@ -278,11 +278,11 @@ Status Aggregator::Finish(std::span<float> weights, std::span<float> dense,
       }
     }
   });
-  const double dense_scale =
-      std::ldexp(1 / static_cast<double>(total_weight_), -kDenseGridBits);
-  for (size_t i = 0; i < dense.size(); ++i) {
-    dense[i] =
-        static_cast<float>(static_cast<double>(dense_sum_[i]) * dense_scale);
+  const double plain_scale =
+      std::ldexp(1 / static_cast<double>(total_weight_), -kPlainGridBits);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    plain[i] =
+        static_cast<float>(static_cast<double>(plain_sum_[i]) * plain_scale);
   }
   return Ok();
 }

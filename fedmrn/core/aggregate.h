@@ -27,7 +27,7 @@ struct RoundSpec {
   uint32_t round = 0;
   uint64_t fingerprint = 0;
   uint64_t params = 0;
-  uint32_t dense_count = 0;
+  uint32_t plain_count = 0;
   CodecId codec = CodecId::kMrnBinary;
   NoiseKind noise = NoiseKind::kNone;  // the mrn codecs: every client's noise
   float magnitude = 0;
@@ -56,9 +56,9 @@ class Aggregator {
   size_t clients() const { return seen_.size(); }
   uint64_t total_weight() const { return total_weight_; }
 
-  // weights <- weights + mean update; dense <- mean dense section. Fails, and
+  // weights <- weights + mean update; plain <- mean plain section. Fails, and
   // changes nothing, if no frame has been added. The sum stays as it is.
-  Status Finish(std::span<float> weights, std::span<float> dense,
+  Status Finish(std::span<float> weights, std::span<float> plain,
                 int threads = 1) const;
 
  private:
@@ -82,7 +82,7 @@ class Aggregator {
   std::vector<int64_t> sum_;       // masked: empty until small_ is first full
   std::vector<SmallTile> small_;   // masked: where updates are added first
   uint64_t small_weight_ = 0;      // in small_
-  std::vector<Int128> dense_sum_;  // in 2^-40
+  std::vector<Int128> plain_sum_;  // in 2^-40
 };
 
 }  // namespace fedmrn

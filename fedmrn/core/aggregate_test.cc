@@ -10,14 +10,14 @@ namespace fedmrn {
 namespace {
 
 constexpr uint64_t kFingerprint = 0xF00D;
-constexpr size_t kDense = 3;
+constexpr size_t kPlain = 3;
 
 RoundSpec SpecFor(CodecId codec, size_t params) {
   RoundSpec spec;
   spec.round = 4;
   spec.fingerprint = kFingerprint;
   spec.params = params;
-  spec.dense_count = kDense;
+  spec.plain_count = kPlain;
   spec.codec = codec;
   if (FindCodec(codec)->uses_noise) {
     spec.noise = NoiseKind::kUniform;
@@ -38,16 +38,16 @@ Bytes FrameFor(const RoundSpec& spec, uint64_t client, uint32_t examples) {
   EncodeOptions options;
   options.draw_seed = client;
   const float c = static_cast<float>(client);
-  const std::vector<float> dense = {c, 1 / (c + 1), -1000 * c};
+  const std::vector<float> plain = {c, 1 / (c + 1), -1000 * c};
   return EncodeFrame(header, options, Normal(client, spec.params, 0.004f),
-                     dense)
+                     plain)
       .value();
 }
 
 std::vector<float> Mean(const Aggregator& aggregator, size_t params) {
-  std::vector<float> w(params), dense(kDense);
-  EXPECT_TRUE(aggregator.Finish(w, dense).ok());
-  w.insert(w.end(), dense.begin(), dense.end());
+  std::vector<float> w(params), plain(kPlain);
+  EXPECT_TRUE(aggregator.Finish(w, plain).ok());
+  w.insert(w.end(), plain.begin(), plain.end());
   return w;
 }
 
@@ -58,17 +58,17 @@ TEST_P(EveryCodecSum, IsTheWeightedMean) {
   constexpr size_t kParams = 2500;
   const RoundSpec spec = SpecFor(GetParam().id, kParams);
   Aggregator aggregator = Aggregator::Create(spec).value();
-  std::vector<double> sum(kParams + kDense);
+  std::vector<double> sum(kParams + kPlain);
   double total = 0;
   for (uint64_t client = 0; client < 10; ++client) {
     const uint32_t examples = 100 + 57 * static_cast<uint32_t>(client);
     const Bytes bytes = FrameFor(spec, client, examples);
     ASSERT_TRUE(aggregator.Add(bytes).ok());
     const FrameView frame = ParseFrame(bytes).value();
-    std::vector<float> update(kParams), dense(kDense);
+    std::vector<float> update(kParams), plain(kPlain);
     DecodeUpdate(frame, update);
-    frame.CopyDense(dense);
-    update.insert(update.end(), dense.begin(), dense.end());
+    frame.CopyPlain(plain);
+    update.insert(update.end(), plain.begin(), plain.end());
     for (size_t i = 0; i < update.size(); ++i) {
       sum[i] += static_cast<double>(examples) * update[i];
     }
@@ -76,16 +76,16 @@ TEST_P(EveryCodecSum, IsTheWeightedMean) {
   }
   EXPECT_EQ(aggregator.clients(), 10u);
   EXPECT_EQ(aggregator.total_weight(), static_cast<uint64_t>(total));
-  std::vector<float> w = Normal(50, kParams), dense(kDense);
+  std::vector<float> w = Normal(50, kParams), plain(kPlain);
   const std::vector<float> before = w;
-  ASSERT_TRUE(aggregator.Finish(w, dense).ok());
+  ASSERT_TRUE(aggregator.Finish(w, plain).ok());
   for (size_t i = 0; i < kParams; ++i) {
     ASSERT_NEAR(w[i], before[i] + sum[i] / total,
                 1e-9 + 1e-7 * std::fabs(before[i]));
   }
-  for (size_t i = 0; i < kDense; ++i) {
+  for (size_t i = 0; i < kPlain; ++i) {
     const double mean = sum[kParams + i] / total;
-    ASSERT_NEAR(dense[i], mean, 1e-7 * std::fabs(mean) + 1e-9);
+    ASSERT_NEAR(plain[i], mean, 1e-7 * std::fabs(mean) + 1e-9);
   }
 }
 
@@ -117,9 +117,9 @@ TEST_P(EveryCodecSum, DoesNotDependOnOrderGroupingThreadsOrTarget) {
           ASSERT_TRUE(s.ok());
         }
       }
-      std::vector<float> w(kParams), dense(kDense);
-      ASSERT_TRUE(aggregator.Finish(w, dense, 1 + trial).ok());
-      w.insert(w.end(), dense.begin(), dense.end());
+      std::vector<float> w(kParams), plain(kPlain);
+      ASSERT_TRUE(aggregator.Finish(w, plain, 1 + trial).ok());
+      w.insert(w.end(), plain.begin(), plain.end());
       ExpectSameBits(w, expected);
     });
   }
@@ -192,7 +192,7 @@ TEST(Aggregator, ABroadcastIsNoUpdate) {
   header.round = spec.round;
   header.fingerprint = spec.fingerprint;
   const Bytes frame = EncodeFrame(header, {}, std::vector<float>(10),
-                                  std::vector<float>(kDense))
+                                  std::vector<float>(kPlain))
                           .value();
   Aggregator aggregator = Aggregator::Create(spec).value();
   EXPECT_EQ(aggregator.Add(frame).error().code, ErrorCode::kForeign);
@@ -200,8 +200,8 @@ TEST(Aggregator, ABroadcastIsNoUpdate) {
 
 TEST(Aggregator, ValuesBeyondTheLimitAreRefused) {
   RoundSpec spec = SpecFor(CodecId::kFloat32, 10);
-  spec.dense_count = 1;
-  const auto frame_of = [&](float value, float dense) {
+  spec.plain_count = 1;
+  const auto frame_of = [&](float value, float plain) {
     FrameHeader header;
     header.codec = CodecId::kFloat32;
     header.round = spec.round;
@@ -209,7 +209,7 @@ TEST(Aggregator, ValuesBeyondTheLimitAreRefused) {
     header.examples = 1 << 20;
     std::vector<float> update(10);
     update[7] = value;
-    return EncodeFrame(header, {}, update, std::vector<float>{dense}).value();
+    return EncodeFrame(header, {}, update, std::vector<float>{plain}).value();
   };
   Aggregator aggregator = Aggregator::Create(spec).value();
   EXPECT_FALSE(aggregator.Add(frame_of(16.001f, 0)).ok());
@@ -217,17 +217,17 @@ TEST(Aggregator, ValuesBeyondTheLimitAreRefused) {
   EXPECT_FALSE(aggregator.Add(frame_of(0, 3e38f)).ok());
   EXPECT_EQ(aggregator.clients(), 0u);
   ASSERT_TRUE(aggregator.Add(frame_of(-16.0f, -0x1p40f)).ok());
-  std::vector<float> w(10), dense(1);
-  ASSERT_TRUE(aggregator.Finish(w, dense).ok());
+  std::vector<float> w(10), plain(1);
+  ASSERT_TRUE(aggregator.Finish(w, plain).ok());
   EXPECT_EQ(w[7], -16.0f);
-  EXPECT_EQ(dense[0], -0x1p40f);
+  EXPECT_EQ(plain[0], -0x1p40f);
 }
 
 // The heaviest clients with the largest values, until the sum is full: it says
 // so instead of overflowing.
 TEST(Aggregator, FillsUpWithoutOverflow) {
   RoundSpec spec = SpecFor(CodecId::kFloat32, 1);
-  spec.dense_count = 0;
+  spec.plain_count = 0;
   Aggregator aggregator = Aggregator::Create(spec).value();
   uint64_t client = 0;
   for (;; ++client) {
@@ -290,8 +290,8 @@ TEST(Aggregator, RefusesImpossibleRounds) {
 TEST(Aggregator, FinishNeedsAFrame) {
   const Aggregator aggregator =
       Aggregator::Create(SpecFor(CodecId::kMrnBinary, 2)).value();
-  std::vector<float> w = {1, 2}, dense(kDense, 5.0f);
-  EXPECT_FALSE(aggregator.Finish(w, dense).ok());
+  std::vector<float> w = {1, 2}, plain(kPlain, 5.0f);
+  EXPECT_FALSE(aggregator.Finish(w, plain).ok());
   EXPECT_EQ(w, (std::vector<float>{1, 2}));
 }
 
@@ -355,7 +355,7 @@ TEST(AddMasked, TheFullestSmallTileDoesNotOverflow) {
   }
 }
 
-TEST(AddDense, VectorsEqualDefinition) {
+TEST(AddFloats, VectorsEqualDefinition) {
   constexpr size_t kMost = 5003;
   const std::vector<float> x = Normal(1, kMost), y = Normal(2, kMost, 1e-3f);
   ForEachTarget([&] {
@@ -364,12 +364,12 @@ TEST(AddDense, VectorsEqualDefinition) {
       Bytes bytes(4 * n + 1);
       if (n > 0) std::memcpy(bytes.data() + 1, x.data(), 4 * n);
       const std::vector<float> cut(y.begin(), y.begin() + n);
-      const std::vector<DenseUpdate> updates = {
+      const std::vector<FloatUpdate> updates = {
           {bytes.data() + 1, 600.0 * (1 << 26)},
           {reinterpret_cast<const uint8_t*>(cut.data()), 3.7e9}};
       std::vector<int64_t> expected(n, -9), sum(n, -9);
-      ref::AddDense(updates, 0, TilesFor(n), expected);
-      AddDense(updates, 0, TilesFor(n), sum);
+      ref::AddFloats(updates, 0, TilesFor(n), expected);
+      AddFloats(updates, 0, TilesFor(n), sum);
       ASSERT_EQ(sum, expected);
     }
   });

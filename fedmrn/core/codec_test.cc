@@ -131,9 +131,9 @@ TEST_P(EveryCodec, SurvivesLargeAndTinyValues) {
 }
 
 TEST_P(EveryCodec, TruncatedAtEveryLength) {
-  const float dense[] = {1, 2, 3};
+  const float plain[] = {1, 2, 3};
   const Bytes frame =
-      EncodeFrame(HeaderFor(GetParam()), {}, Normal(1, 300, 0.004f), dense)
+      EncodeFrame(HeaderFor(GetParam()), {}, Normal(1, 300, 0.004f), plain)
           .value();
   ASSERT_TRUE(ParseFrame(frame).ok());
   for (size_t n = 0; n < frame.size(); ++n) {
@@ -228,17 +228,17 @@ TEST(WireCost, BitsPerParameter) {
   EXPECT_NEAR(bits("topk"), 1.158, 0.002);
 }
 
-// Header and checksum, and nothing else, beside mask bits and dense floats.
+// Header and checksum, and nothing else, beside mask bits and plain floats.
 TEST(WireCost, OverheadIsAtMost96Bytes) {
   const std::vector<float> update = Normal(1, kCnn4Params, 0.002f);
-  const std::vector<float> dense(1920, 1.0f);
+  const std::vector<float> plain(1920, 1.0f);
   const Bytes frame =
-      EncodeFrame(HeaderFor("mrn-binary"), {}, update, dense).value();
+      EncodeFrame(HeaderFor("mrn-binary"), {}, update, plain).value();
   EXPECT_EQ(frame.size(), kCnn4Params / 8 + 4 * 1920 + 80);
   EXPECT_LE(frame.size() - kCnn4Params / 8 - 4 * 1920, 96u);
   FrameHeader half = HeaderFor("mrn-binary");
-  half.dense_half = true;
-  EXPECT_EQ(EncodeFrame(half, {}, update, dense).value().size(),
+  half.plain_half = true;
+  EXPECT_EQ(EncodeFrame(half, {}, update, plain).value().size(),
             kCnn4Params / 8 + 2 * 1920 + 80);
 }
 

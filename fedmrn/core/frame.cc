@@ -29,22 +29,22 @@ enum Offset : size_t {
   kAtSeed = 32,
   kAtParams = 40,
   kAtPayloadBytes = 48,
-  kAtDenseCount = 56,
+  kAtPlainCount = 56,
   kAtMagnitude = 60,
   kAtCodecParam = 64,
   kAtReserved = 68,
   kAtPayload = kFrameHeaderBytes,
 };
 
-constexpr uint8_t kFlagDenseHalf = 1;
+constexpr uint8_t kFlagPlainHalf = 1;
 constexpr uint8_t kFlagBroadcast = 2;
 
 Error At(size_t offset, ErrorCode code, std::string message) {
   return Error{code, std::move(message), offset};
 }
 
-size_t DenseValueBytes(const FrameHeader& header) {
-  return header.dense_half ? 2 : 4;
+size_t PlainValueBytes(const FrameHeader& header) {
+  return header.plain_half ? 2 : 4;
 }
 
 // The rules that a header obeys on both sides of the wire.
@@ -54,9 +54,9 @@ Status CheckHeader(const FrameHeader& header, const Codec& codec) {
               "the number of parameters, " + std::to_string(header.params) +
                   ", must be 1 to 2^32");
   }
-  if (header.dense_count > kMaxDenseValues) {
-    return At(kAtDenseCount, ErrorCode::kBadValue,
-              std::to_string(header.dense_count) +
+  if (header.plain_count > kMaxPlainValues) {
+    return At(kAtPlainCount, ErrorCode::kBadValue,
+              std::to_string(header.plain_count) +
                   " dense values exceed the cap of 2^28");
   }
   if ((header.examples == 0) != header.broadcast) {
@@ -104,23 +104,23 @@ Status CheckFinite(std::span<const float> values, const char* what) {
 Result<Bytes> EncodeFrame(const FrameHeader& given,
                           const EncodeOptions& options,
                           std::span<const float> update,
-                          std::span<const float> dense) {
+                          std::span<const float> plain) {
   FrameHeader header = given;
   const Codec* codec = FindCodec(header.codec);
   if (codec == nullptr) {
     return Error{ErrorCode::kBadValue, "there is no such codec"};
   }
-  if (dense.size() > kMaxDenseValues) {
+  if (plain.size() > kMaxPlainValues) {
     return Error{ErrorCode::kBadValue, "too many dense values"};
   }
   header.params = update.size();
-  header.dense_count = static_cast<uint32_t>(dense.size());
+  header.plain_count = static_cast<uint32_t>(plain.size());
   header.codec_param = 0;
   if (Status s = CheckHeader(header, *codec); !s) {
     return Error{s.error().code, s.error().message};
   }
   if (Status s = CheckFinite(update, "update"); !s) return s.error();
-  if (Status s = CheckFinite(dense, "dense"); !s) return s.error();
+  if (Status s = CheckFinite(plain, "dense"); !s) return s.error();
 
   Bytes frame(kFrameHeaderBytes);
   if (Status s = codec->encode(header, options, update, frame); !s) {
@@ -128,23 +128,23 @@ Result<Bytes> EncodeFrame(const FrameHeader& given,
   }
   const uint64_t payload_bytes = frame.size() - kFrameHeaderBytes;
 
-  if (header.dense_half) {
-    for (size_t i = 0; i < dense.size(); ++i) {
-      if (std::fabs(dense[i]) > kMaxFloat16) {
+  if (header.plain_half) {
+    for (size_t i = 0; i < plain.size(); ++i) {
+      if (std::fabs(plain[i]) > kMaxFloat16) {
         return Error{ErrorCode::kBadValue, "dense value " + std::to_string(i) +
                                                " exceeds float16's 65504"};
       }
-      AppendLe(Float16FromFloat(dense[i]), frame);
+      AppendLe(Float16FromFloat(plain[i]), frame);
     }
   } else {
-    AppendLe(dense, frame);
+    AppendLe(plain, frame);
   }
 
   uint8_t* at = frame.data();
   std::memcpy(at + kAtMagic, kMagic, sizeof kMagic);
   at[kAtVersion] = kFrameVersion;
   at[kAtCodec] = static_cast<uint8_t>(header.codec);
-  at[kAtFlags] = static_cast<uint8_t>((header.dense_half ? kFlagDenseHalf : 0) |
+  at[kAtFlags] = static_cast<uint8_t>((header.plain_half ? kFlagPlainHalf : 0) |
                                       (header.broadcast ? kFlagBroadcast : 0));
   at[kAtNoiseKind] = static_cast<uint8_t>(header.noise.kind);
   StoreLe(header.round, at + kAtRound);
@@ -154,7 +154,7 @@ Result<Bytes> EncodeFrame(const FrameHeader& given,
   StoreLe(header.noise.seed, at + kAtSeed);
   StoreLe(header.params, at + kAtParams);
   StoreLe(payload_bytes, at + kAtPayloadBytes);
-  StoreLe(header.dense_count, at + kAtDenseCount);
+  StoreLe(header.plain_count, at + kAtPlainCount);
   StoreLe(header.noise.magnitude, at + kAtMagnitude);
   StoreLe(header.codec_param, at + kAtCodecParam);
   StoreLe(uint32_t{0}, at + kAtReserved);
@@ -183,20 +183,20 @@ Result<FrameView> ParseFrame(ByteView bytes) {
   // The length first: only then is it sure that the last bytes are a checksum.
   FrameView frame;
   const uint8_t flags = at[kAtFlags];
-  frame.dense_half = (flags & kFlagDenseHalf) != 0;
+  frame.plain_half = (flags & kFlagPlainHalf) != 0;
   frame.broadcast = (flags & kFlagBroadcast) != 0;
-  frame.dense_count = LoadLe<uint32_t>(at + kAtDenseCount);
+  frame.plain_count = LoadLe<uint32_t>(at + kAtPlainCount);
   const uint64_t payload_bytes = LoadLe<uint64_t>(at + kAtPayloadBytes);
-  const uint64_t dense_bytes =
-      uint64_t{frame.dense_count} * DenseValueBytes(frame);
+  const uint64_t plain_bytes =
+      uint64_t{frame.plain_count} * PlainValueBytes(frame);
   const uint64_t room = bytes.size() - kLeast;
-  if (payload_bytes > room || dense_bytes != room - payload_bytes) {
+  if (payload_bytes > room || plain_bytes != room - payload_bytes) {
     return At(kAtPayloadBytes,
-              payload_bytes > room || dense_bytes > room - payload_bytes
+              payload_bytes > room || plain_bytes > room - payload_bytes
                   ? ErrorCode::kTruncated
                   : ErrorCode::kBadFormat,
               "header, " + std::to_string(payload_bytes) + " payload bytes, " +
-                  std::to_string(dense_bytes) +
+                  std::to_string(plain_bytes) +
                   " dense bytes and checksum do not make a frame of " +
                   std::to_string(bytes.size()) + " bytes");
   }
@@ -213,7 +213,7 @@ Result<FrameView> ParseFrame(ByteView bytes) {
     return At(kAtCodec, ErrorCode::kBadFormat,
               "unknown codec " + std::to_string(at[kAtCodec]));
   }
-  if ((flags & ~(kFlagDenseHalf | kFlagBroadcast)) != 0) {
+  if ((flags & ~(kFlagPlainHalf | kFlagBroadcast)) != 0) {
     return At(kAtFlags, ErrorCode::kBadFormat,
               "unknown flags " + std::to_string(flags));
   }
@@ -231,7 +231,7 @@ Result<FrameView> ParseFrame(ByteView bytes) {
   frame.params = LoadLe<uint64_t>(at + kAtParams);
   frame.frame_bytes = bytes.size();
   frame.payload = bytes.subspan(kAtPayload, payload_bytes);
-  frame.dense = bytes.subspan(kAtPayload + payload_bytes, dense_bytes);
+  frame.plain = bytes.subspan(kAtPayload + payload_bytes, plain_bytes);
   if (Status s = CheckHeader(frame, *codec); !s) return s.error();
   if (frame.codec_param != 0 && !codec->uses_param) {
     return At(kAtCodecParam, ErrorCode::kBadValue,
@@ -239,10 +239,10 @@ Result<FrameView> ParseFrame(ByteView bytes) {
   }
   if (Status s = codec->validate(frame); !s) return s.error();
 
-  const size_t value_bytes = DenseValueBytes(frame);
-  for (uint32_t i = 0; i < frame.dense_count; ++i) {
-    const uint8_t* value = frame.dense.data() + value_bytes * i;
-    const bool finite = frame.dense_half
+  const size_t value_bytes = PlainValueBytes(frame);
+  for (uint32_t i = 0; i < frame.plain_count; ++i) {
+    const uint8_t* value = frame.plain.data() + value_bytes * i;
+    const bool finite = frame.plain_half
                             ? (LoadLe<uint16_t>(value) & 0x7C00) != 0x7C00
                             : std::isfinite(LoadLe<float>(value));
     if (!finite) {
@@ -254,11 +254,11 @@ Result<FrameView> ParseFrame(ByteView bytes) {
   return frame;
 }
 
-void FrameView::CopyDense(std::span<float> out) const {
-  FEDMRN_CHECK(out.size() == dense_count);
+void FrameView::CopyPlain(std::span<float> out) const {
+  FEDMRN_CHECK(out.size() == plain_count);
   for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = dense_half ? FloatFromFloat16(LoadLe<uint16_t>(&dense[2 * i]))
-                        : LoadLe<float>(&dense[4 * i]);
+    out[i] = plain_half ? FloatFromFloat16(LoadLe<uint16_t>(&plain[2 * i]))
+                        : LoadLe<float>(&plain[4 * i]);
   }
 }
 

@@ -21,12 +21,12 @@ inline constexpr size_t kFrameHeaderBytes = 72;
 inline constexpr size_t kFrameChecksumBytes = 8;
 // Caps that a parser applies before it believes a count.
 inline constexpr uint64_t kMaxParams = uint64_t{1} << 32;
-inline constexpr uint32_t kMaxDenseValues = uint32_t{1} << 28;
+inline constexpr uint32_t kMaxPlainValues = uint32_t{1} << 28;
 
 struct FrameHeader {
   CodecId codec = CodecId::kFloat32;
   bool broadcast = false;   // the payload is the model itself, in floats
-  bool dense_half = false;  // the dense section is float16 instead of float32
+  bool plain_half = false;  // the plain section is float16 instead of float32
   uint32_t round = 0;
   uint64_t client = 0;
   uint32_t examples = 0;     // the client's weight; 0 in broadcasts only
@@ -37,26 +37,26 @@ struct FrameHeader {
   // Set by EncodeFrame:
   uint32_t codec_param = 0;  // see the codec's file; e.g. EDEN's bits
   uint64_t params = 0;       // number of compressed parameters
-  uint32_t dense_count = 0;  // number of values in the dense section
+  uint32_t plain_count = 0;  // number of values in the plain section
 };
 
 // A frame that has passed every check. Points into the parsed bytes.
 struct FrameView : FrameHeader {
   ByteView payload;
-  ByteView dense;
+  ByteView plain;
   size_t frame_bytes = 0;
 
-  // Copies the dense section's values; `out` has dense_count of them.
-  void CopyDense(std::span<float> out) const;
+  // Copies the plain section's values; `out` has plain_count of them.
+  void CopyPlain(std::span<float> out) const;
 };
 
-// Compresses `update` with header.codec and wraps it up. `dense` holds what is
+// Compresses `update` with header.codec and wraps it up. `plain` holds what is
 // not compressed (batch-norm parameters and statistics). Refuses values that
 // are not finite, and settings that the codec cannot have.
 Result<Bytes> EncodeFrame(const FrameHeader& header,
                           const EncodeOptions& options,
                           std::span<const float> update,
-                          std::span<const float> dense);
+                          std::span<const float> plain);
 
 // Checks everything: magic, version, codec, flags, counts, exact length,
 // checksum, the payload's inner structure, finite values. Allocates nothing

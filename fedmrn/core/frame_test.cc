@@ -23,8 +23,8 @@ FrameHeader SomeHeader() {
 }
 
 Bytes SomeFrame(const FrameHeader& header = SomeHeader()) {
-  const std::vector<float> dense = {1.0f, -2.5f, 0.125f};
-  return EncodeFrame(header, {}, Normal(1, 100, 0.004f), dense).value();
+  const std::vector<float> plain = {1.0f, -2.5f, 0.125f};
+  return EncodeFrame(header, {}, Normal(1, 100, 0.004f), plain).value();
 }
 
 // Overwrites a field and makes the checksum fit again.
@@ -51,7 +51,7 @@ TEST(Frame, EveryFieldSurvives) {
   const FrameView frame = ParseFrame(bytes).value();
   EXPECT_EQ(frame.codec, CodecId::kMrnBinary);
   EXPECT_FALSE(frame.broadcast);
-  EXPECT_FALSE(frame.dense_half);
+  EXPECT_FALSE(frame.plain_half);
   EXPECT_EQ(frame.round, 12u);
   EXPECT_EQ(frame.client, 0x1122334455667788u);
   EXPECT_EQ(frame.examples, 600u);
@@ -61,28 +61,28 @@ TEST(Frame, EveryFieldSurvives) {
   EXPECT_EQ(frame.noise.seed, 0x0123456789ABCDEFu);
   EXPECT_EQ(frame.params, 100u);
   EXPECT_EQ(frame.payload.size(), 13u);
-  EXPECT_EQ(frame.dense_count, 3u);
+  EXPECT_EQ(frame.plain_count, 3u);
   EXPECT_EQ(frame.frame_bytes, bytes.size());
-  std::vector<float> dense(3);
-  frame.CopyDense(dense);
-  EXPECT_EQ(dense, (std::vector<float>{1.0f, -2.5f, 0.125f}));
+  std::vector<float> plain(3);
+  frame.CopyPlain(plain);
+  EXPECT_EQ(plain, (std::vector<float>{1.0f, -2.5f, 0.125f}));
 }
 
-TEST(Frame, DenseSectionInHalfPrecision) {
+TEST(Frame, PlainSectionInHalfPrecision) {
   FrameHeader header = SomeHeader();
-  header.dense_half = true;
-  const std::vector<float> dense = {1.0f, 1.0f / 3, 65504.0f};
+  header.plain_half = true;
+  const std::vector<float> plain = {1.0f, 1.0f / 3, 65504.0f};
   const Bytes bytes =
-      EncodeFrame(header, {}, Normal(1, 100, 0.004f), dense).value();
+      EncodeFrame(header, {}, Normal(1, 100, 0.004f), plain).value();
   const FrameView frame = ParseFrame(bytes).value();
-  EXPECT_EQ(frame.dense.size(), 6u);
+  EXPECT_EQ(frame.plain.size(), 6u);
   std::vector<float> out(3);
-  frame.CopyDense(out);
+  frame.CopyPlain(out);
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(out[i], FloatFromFloat16(Float16FromFloat(dense[i])));
+    EXPECT_EQ(out[i], FloatFromFloat16(Float16FromFloat(plain[i])));
   }
   EXPECT_FALSE(
-      EncodeFrame(header, {}, dense, std::vector<float>{65536.0f}).ok());
+      EncodeFrame(header, {}, plain, std::vector<float>{65536.0f}).ok());
 }
 
 TEST(Frame, BroadcastCarriesAModel) {

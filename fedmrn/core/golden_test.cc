@@ -33,7 +33,7 @@ struct GoldenCase {
   FrameHeader header;
   EncodeOptions options;
   size_t params = 99;
-  size_t dense = 4;
+  size_t plain = 4;
   float times = 1;  // the usual update
 };
 
@@ -61,7 +61,7 @@ std::vector<GoldenCase> Cases() {
     return cases.back();
   };
   add("float32", CodecId::kFloat32);
-  add("float16", CodecId::kFloat16).header.dense_half = true;
+  add("float16", CodecId::kFloat16).header.plain_half = true;
   add("mrn-binary-uniform", CodecId::kMrnBinary);
   add("mrn-binary-gaussian", CodecId::kMrnBinary).header.noise.kind =
       NoiseKind::kGaussian;
@@ -77,15 +77,15 @@ std::vector<GoldenCase> Cases() {
     add("eden-" + std::to_string(bits), CodecId::kEden).options.bits = bits;
   }
   add("mask", CodecId::kMask).times = 0x1p8f;  // from below 0 to beyond 1
-  // The edges: no padding, no dense section, float16 beside a mask, everything
+  // The edges: no padding, no plain section, float16 beside a mask, everything
   // kept, nothing to scale.
   GoldenCase& whole_bytes = add("mrn-binary-bernoulli-40", CodecId::kMrnBinary);
   whole_bytes.header.noise.kind = NoiseKind::kBernoulli;
   whole_bytes.params = 40;
-  whole_bytes.dense = 0;
+  whole_bytes.plain = 0;
   GoldenCase& half = add("mrn-signed-gaussian-f16", CodecId::kMrnSigned);
   half.header.noise.kind = NoiseKind::kGaussian;
-  half.header.dense_half = true;
+  half.header.plain_half = true;
   GoldenCase& whole_trits = add("terngrad-40", CodecId::kTernGrad);
   whole_trits.params = 40;
   whole_trits.options.segments = {};
@@ -101,7 +101,7 @@ std::vector<GoldenCase> Cases() {
 
 TEST(Golden, FramesAndValues) {
   const std::string folder = FEDMRN_TESTDATA "/frames/";
-  const std::vector<float> all_dense = {1.0f, -0.5f, 0.0f, 3.140625f};
+  const std::vector<float> all_plain = {1.0f, -0.5f, 0.0f, 3.140625f};
   const bool write = std::getenv("FEDMRN_WRITE_GOLDEN") != nullptr;
   for (const GoldenCase& c : Cases()) {
     SCOPED_TRACE(c.name);
@@ -113,8 +113,8 @@ TEST(Golden, FramesAndValues) {
                   static_cast<float>(static_cast<int>(i * 37 % 101) - 50) *
                   0x1p-13f;
     }
-    const auto dense = std::span(all_dense).first(c.dense);
-    const Bytes frame = EncodeFrame(c.header, c.options, update, dense).value();
+    const auto plain = std::span(all_plain).first(c.plain);
+    const Bytes frame = EncodeFrame(c.header, c.options, update, plain).value();
     std::vector<float> values(update.size());
     DecodeUpdate(ParseFrame(frame).value(), values);
     const ByteView value_bytes(reinterpret_cast<const uint8_t*>(values.data()),

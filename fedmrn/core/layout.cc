@@ -13,22 +13,22 @@ uint64_t TensorLayout::size() const {
   return size;
 }
 
-uint64_t ModelLayout::masked_params() const {
+uint64_t ModelLayout::coded_params() const {
   uint64_t sum = 0;
-  for (const TensorLayout& t : tensors) sum += t.masked ? t.size() : 0;
+  for (const TensorLayout& t : tensors) sum += t.coded ? t.size() : 0;
   return sum;
 }
 
-uint64_t ModelLayout::dense_values() const {
+uint64_t ModelLayout::plain_values() const {
   uint64_t sum = 0;
-  for (const TensorLayout& t : tensors) sum += t.masked ? 0 : t.size();
+  for (const TensorLayout& t : tensors) sum += t.coded ? 0 : t.size();
   return sum;
 }
 
 std::vector<uint32_t> ModelLayout::segments() const {
   std::vector<uint32_t> sizes;
   for (const TensorLayout& t : tensors) {
-    if (t.masked) sizes.push_back(static_cast<uint32_t>(t.size()));
+    if (t.coded) sizes.push_back(static_cast<uint32_t>(t.size()));
   }
   return sizes;
 }
@@ -38,7 +38,7 @@ uint64_t ModelLayout::Fingerprint() const {
   for (const TensorLayout& t : tensors) {
     AppendLe(static_cast<uint32_t>(t.name.size()), text);
     text.insert(text.end(), t.name.begin(), t.name.end());
-    AppendLe(static_cast<uint8_t>(t.masked ? 1 : 0), text);
+    AppendLe(static_cast<uint8_t>(t.coded ? 1 : 0), text);
     AppendLe(static_cast<uint32_t>(t.shape.size()), text);
     for (uint32_t extent : t.shape) AppendLe(extent, text);
   }

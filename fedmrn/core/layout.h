@@ -11,7 +11,7 @@ namespace fedmrn {
 struct TensorLayout {
   std::string name;
   std::vector<uint32_t> shape;
-  bool masked = true;
+  bool coded = true;
 
   uint64_t size() const;
 };
@@ -19,9 +19,9 @@ struct TensorLayout {
 struct ModelLayout {
   std::vector<TensorLayout> tensors;
 
-  uint64_t masked_params() const;  // a frame's `params`
-  uint64_t dense_values() const;   // a frame's `dense_count`
-  // Sizes of the masked tensors, for EncodeOptions::segments.
+  uint64_t coded_params() const;  // a frame's `params`
+  uint64_t plain_values() const;  // a frame's `plain_count`
+  // Sizes of the coded tensors, for EncodeOptions::segments.
   std::vector<uint32_t> segments() const;
   // Equal for equal names, shapes and kinds in equal order; a frame carries it
   // so that an update of another model cannot be added by accident.

@@ -12,8 +12,8 @@ ModelLayout Small() {
 }
 
 TEST(Layout, Counts) {
-  EXPECT_EQ(Small().masked_params(), 288u + 2560u);
-  EXPECT_EQ(Small().dense_values(), 32u);
+  EXPECT_EQ(Small().coded_params(), 288u + 2560u);
+  EXPECT_EQ(Small().plain_values(), 32u);
   EXPECT_EQ(Small().segments(), (std::vector<uint32_t>{288, 2560}));
 }
 
@@ -31,7 +31,7 @@ TEST(Layout, FingerprintTellsModelsApart) {
   other.tensors[0].shape = {32, 3, 3, 1};
   EXPECT_NE(other.Fingerprint(), fingerprint);
   other = Small();
-  other.tensors[1].masked = true;
+  other.tensors[1].coded = true;
   EXPECT_NE(other.Fingerprint(), fingerprint);
   other = Small();
   std::swap(other.tensors[0], other.tensors[2]);

@@ -330,20 +330,20 @@ Cost CostOf(std::span<const SavedRun* const> runs) {
         return static_cast<double>(count);
       };
       cost.payload_bits += 8 * bytes(row.payload_bytes);
-      cost.dense_bits += 8 * bytes(row.dense_bytes);
+      cost.plain_bits += 8 * bytes(row.plain_bytes);
       cost.header_bits +=
           8 * (bytes(row.uplink_bytes) - bytes(row.payload_bytes) -
-               bytes(row.dense_bytes));
+               bytes(row.plain_bytes));
       cost.train_s += row.train_s;
       cost.encode_s += row.encode_s;
       clients += row.clients;
-      params += row.clients * static_cast<double>(run->masked_params);
+      params += row.clients * static_cast<double>(run->coded_params);
       values += row.clients *
-                static_cast<double>(run->masked_params + run->dense_values);
+                static_cast<double>(run->coded_params + run->plain_values);
     }
   }
   for (double* bits :
-       {&cost.payload_bits, &cost.dense_bits, &cost.header_bits}) {
+       {&cost.payload_bits, &cost.plain_bits, &cost.header_bits}) {
     *bits /= params;
   }
   cost.train_s /= clients;

@@ -16,14 +16,14 @@ namespace fedmrn::report {
 
 // What some runs cost, per client that answered.
 struct Cost {
-  double payload_bits = 0;  // per masked parameter, as are the next two
-  double dense_bits = 0;
+  double payload_bits = 0;  // per coded parameter, as are the next two
+  double plain_bits = 0;
   double header_bits = 0;
   double train_s = 0;
   double encode_s = 0;
   double float32_bits = 0;  // of the whole model, uncompressed, per parameter
 
-  double bits() const { return payload_bits + dense_bits + header_bits; }
+  double bits() const { return payload_bits + plain_bits + header_bits; }
 };
 Cost CostOf(std::span<const SavedRun* const> runs);
 

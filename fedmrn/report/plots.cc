@@ -543,7 +543,7 @@ Picture CompressionTimePicture(const Setting& setting) {
 }
 
 Picture UploadPicture(const Setting& setting) {
-  constexpr std::string_view kPayload = "#7f93ad", kDense = "#c28e3a",
+  constexpr std::string_view kPayload = "#7f93ad", kPlain = "#c28e3a",
                              kHeader = kInk;
   std::vector<Bar> bars;
   double most = 0, most_compressed = 0;
@@ -551,8 +551,8 @@ Picture UploadPicture(const Setting& setting) {
     const Cost cost = CostOf(row.runs);
     if (!std::isfinite(cost.bits())) continue;
     bars.push_back({row.label,
-                    {kPayload, kDense, kHeader},
-                    {cost.payload_bits, cost.dense_bits, cost.header_bits},
+                    {kPayload, kPlain, kHeader},
+                    {cost.payload_bits, cost.plain_bits, cost.header_bits},
                     fmt::format("{:.3f}", cost.bits())});
     most = std::max(most, cost.bits());
     // Beside whole floats nothing could be seen of the rest.
@@ -566,7 +566,7 @@ Picture UploadPicture(const Setting& setting) {
                   0,
                   most_compressed > 0 ? most_compressed : most,
                   {{"payload", std::string(kPayload), ""},
-                   {"dense values", std::string(kDense), ""},
+                   {"dense values", std::string(kPlain), ""},
                    {"header and checksum", std::string(kHeader), ""}}},
                  bars);
 }

@@ -15,7 +15,7 @@
 namespace fedmrn::report {
 namespace {
 
-constexpr uint64_t kParams = 1000, kDense = 10;
+constexpr uint64_t kParams = 1000, kPlain = 10;
 
 class ReportTest : public ::testing::Test {
  protected:
@@ -41,8 +41,8 @@ class ReportTest : public ::testing::Test {
       rows[i].accuracy = best - 0.01 * i;
       rows[i].loss = 1;
       rows[i].payload_bytes = 2 * kParams / 8;
-      rows[i].dense_bytes = 2 * 4 * kDense;
-      rows[i].uplink_bytes = rows[i].payload_bytes + rows[i].dense_bytes + 100;
+      rows[i].plain_bytes = 2 * 4 * kPlain;
+      rows[i].uplink_bytes = rows[i].payload_bytes + rows[i].plain_bytes + 100;
       rows[i].clients = 2;
       rows[i].train_s = 8;
       rows[i].encode_s = 0.5;
@@ -52,8 +52,8 @@ class ReportTest : public ::testing::Test {
     info.version = "1.2.3";
     info.started = 1'700'000'000;
     if (finished) info.ended = info.started + 20;
-    info.masked_params = kParams;
-    info.dense_values = kDense;
+    info.coded_params = kParams;
+    info.plain_values = kPlain;
     info.model_sha256 = "abc";
     std::filesystem::create_directories(Path(name));
     ASSERT_TRUE(results::WriteRunJson(Path(name + "/run.json"),
@@ -166,7 +166,7 @@ TEST_F(ReportTest, SeedsAreOneGroup) {
   EXPECT_NEAR(group.last.mean, 88, 1e-9);
   EXPECT_NEAR(group.uploaded_mb, 2 * (250 + 80 + 100) / 1e6, 1e-12);
   EXPECT_DOUBLE_EQ(group.cost.payload_bits, 1);
-  EXPECT_DOUBLE_EQ(group.cost.dense_bits, 0.32);
+  EXPECT_DOUBLE_EQ(group.cost.plain_bits, 0.32);
   EXPECT_DOUBLE_EQ(group.cost.header_bits, 0.4);
   EXPECT_DOUBLE_EQ(group.cost.float32_bits, 32.32);
   EXPECT_DOUBLE_EQ(group.cost.train_s, 4);

@@ -86,9 +86,9 @@ Result<SavedRun> ReadRun(const std::string& folder) {
     }
   }
   run.finished = At(json, "finished") == true;
-  run.masked_params = CountOf(At(json, "masked_params"));
-  run.dense_values = CountOf(At(json, "dense_values"));
-  if (run.masked_params == 0) {
+  run.coded_params = CountOf(At(json, "masked_params"));
+  run.plain_values = CountOf(At(json, "dense_values"));
+  if (run.coded_params == 0) {
     return Bad(json_path, "has no masked_params; it is damaged");
   }
   run.model_sha256 = TextOf(At(json, "model_sha256"));

@@ -23,8 +23,8 @@ struct SavedRun {
   std::vector<std::pair<std::string, std::string>> config;
   std::vector<results::RoundRow> rows;
   bool finished = false;
-  uint64_t masked_params = 0;
-  uint64_t dense_values = 0;
+  uint64_t coded_params = 0;
+  uint64_t plain_values = 0;
   std::string model_sha256;
   std::string version;
   std::string machine;  // "AMD EPYC, 2 cores, Debian GNU/Linux 12"

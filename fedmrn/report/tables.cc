@@ -206,7 +206,7 @@ Table UploadTable(const Setting& setting) {
     }
     table.rows.push_back(
         {row.label, Fixed(cost.bits(), 3), Fixed(cost.payload_bits, 3),
-         Fixed(cost.dense_bits, 3), Fixed(cost.header_bits, 3),
+         Fixed(cost.plain_bits, 3), Fixed(cost.header_bits, 3),
          Fixed(cost.float32_bits / cost.bits(), 1),
          Fixed(bytes / 1e6 / static_cast<double>(row.runs.size()), 1)});
   }
@@ -342,7 +342,7 @@ std::string CsvReport(const Study& study) {
                                     group.uploaded_mb,
                                     cost.bits(),
                                     cost.payload_bits,
-                                    cost.dense_bits,
+                                    cost.plain_bits,
                                     cost.header_bits,
                                     cost.train_s,
                                     cost.encode_s,

@@ -33,7 +33,7 @@ const Column kColumns[] = {
     {"loss", &RoundRow::loss, Column::kMayBeEmpty},
     {"uplink_bytes", &RoundRow::uplink_bytes},
     {"payload_bytes", &RoundRow::payload_bytes},
-    {"dense_bytes", &RoundRow::dense_bytes},
+    {"dense_bytes", &RoundRow::plain_bytes},
     {"downlink_bytes", &RoundRow::downlink_bytes},
     {"uplink_bits_per_param", &RoundRow::uplink_bits_per_param},
     {"clients", &RoundRow::clients},
@@ -176,7 +176,7 @@ Json Totals(std::span<const RoundRow> rows) {
   for (const RoundRow& row : rows) {
     sum.uplink_bytes += row.uplink_bytes;
     sum.payload_bytes += row.payload_bytes;
-    sum.dense_bytes += row.dense_bytes;
+    sum.plain_bytes += row.plain_bytes;
     sum.downlink_bytes += row.downlink_bytes;
     sum.clients += row.clients;
     sum.dropped += row.dropped;
@@ -188,7 +188,7 @@ Json Totals(std::span<const RoundRow> rows) {
   }
   return {{"uplink_bytes", sum.uplink_bytes},
           {"payload_bytes", sum.payload_bytes},
-          {"dense_bytes", sum.dense_bytes},
+          {"dense_bytes", sum.plain_bytes},
           {"downlink_bytes", sum.downlink_bytes},
           {"clients", sum.clients},
           {"dropped", sum.dropped},
@@ -292,8 +292,8 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
     }
   }
   out["totals"] = Totals(rows);
-  out["masked_params"] = info.masked_params;
-  out["dense_values"] = info.dense_values;
+  out["masked_params"] = info.coded_params;
+  out["dense_values"] = info.plain_values;
   out["model_sha256"] = info.model_sha256;
   out["config"] = ConfigJson(config);
   out["machine"] = Machine(info);

@@ -24,7 +24,7 @@ struct RoundRow {
   double loss = std::nan("");  // same
   uint64_t uplink_bytes = 0;   // sum of the frames' lengths, of which
   uint64_t payload_bytes = 0;  // compressed parameters
-  uint64_t dense_bytes = 0;    // what is not compressed; the rest: headers
+  uint64_t plain_bytes = 0;    // what is not compressed; the rest: headers
   uint64_t downlink_bytes = 0;
   double uplink_bits_per_param = 0;
   uint32_t clients = 0;  // whose updates arrived
@@ -60,8 +60,8 @@ struct RunInfo {
   int64_t started = 0;                // seconds since 1970
   std::optional<int64_t> ended = {};  // of a finished run
   std::string metric = "accuracy";    // what the accuracy is
-  uint64_t masked_params = 0;
-  uint64_t dense_values = 0;
+  uint64_t coded_params = 0;
+  uint64_t plain_values = 0;
   std::string model_sha256 = {};
 };
 

@@ -22,7 +22,7 @@ std::vector<RoundRow> Rows() {
     rows[i] = {.round = i + 1,
                .uplink_bytes = 1'000'000'000'000u + i,
                .payload_bytes = 700 + i,
-               .dense_bytes = 200,
+               .plain_bytes = 200,
                .downlink_bytes = 2,
                .uplink_bits_per_param = 1.0768,
                .clients = 9,
@@ -143,8 +143,8 @@ TEST(RunJson, TellsTheRun) {
   RunInfo info{.version = "1.2.3",
                .simd_target = "AVX2",
                .started = 1'700'000'000,
-               .masked_params = 389'920,
-               .dense_values = 1'920,
+               .coded_params = 389'920,
+               .plain_values = 1'920,
                .model_sha256 = "abc"};
   Json run = Json::parse(RunJson(config, info, Rows()));
   EXPECT_EQ(run["fedmrn_version"], "1.2.3");

@@ -143,21 +143,21 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
   if (!broadcast) return {{}, broadcast.error().ToString()};
   if (!broadcast->broadcast || broadcast->round != order.round ||
       broadcast->fingerprint != task_.model.layout.Fingerprint() ||
-      broadcast->params != task_.model.layout.masked_params() ||
-      broadcast->dense_count != task_.model.layout.dense_values()) {
+      broadcast->params != task_.model.layout.coded_params() ||
+      broadcast->plain_count != task_.model.layout.plain_values()) {
     return {{}, "the broadcast is of another model or round"};
   }
   worker.weights.resize(broadcast->params);
   DecodeUpdate(*broadcast, worker.weights);
   train::LocalModel& local = worker.local;
   local.update.resize(broadcast->params);
-  local.masked_gradient.resize(broadcast->params);
-  local.dense_gradient.resize(task_.model.trainable_dense);
-  local.masked_velocity.clear();
-  local.dense_velocity.clear();
+  local.coded_gradient.resize(broadcast->params);
+  local.plain_gradient.resize(task_.model.trainable_plain);
+  local.coded_velocity.clear();
+  local.plain_velocity.clear();
   local.scales.clear();
-  local.dense.resize(broadcast->dense_count);
-  broadcast->CopyDense(local.dense);
+  local.plain.resize(broadcast->plain_count);
+  broadcast->CopyPlain(local.plain);
 
   Answer answer;
   auto start = Clock::now();
@@ -198,7 +198,7 @@ Answer ThreadExecutor::RunClient(const RoundOrder& order, uint32_t client,
   start = Clock::now();
   FrameHeader header;
   header.codec = train::CodecOf(method_, settings_);
-  header.dense_half = config_.method.dense == "float16";
+  header.plain_half = config_.method.dense == "float16";
   header.round = order.round;
   header.client = client;
   header.examples = static_cast<uint32_t>(examples.size());
@@ -245,12 +245,12 @@ Result<Bytes> ThreadExecutor::Encode(const FrameHeader& header,
   options.scales = local.scales;
   std::vector<float>& update = local.update;
   if (!settings_.error_feedback) {
-    return EncodeFrame(header, options, update, local.dense);
+    return EncodeFrame(header, options, update, local.plain);
   }
   // What the codec lost the last time is sent now.
   state.resize(update.size());
   for (size_t i = 0; i < update.size(); ++i) update[i] += state[i];
-  Result<Bytes> frame = EncodeFrame(header, options, update, local.dense);
+  Result<Bytes> frame = EncodeFrame(header, options, update, local.plain);
   if (!frame) return frame;
   DecodeUpdate(ParseFrame(*frame).value(), state);
   for (size_t i = 0; i < update.size(); ++i) state[i] = update[i] - state[i];

@@ -83,7 +83,7 @@ class ThreadExecutorTest : public testing::Test {
   const Partition partition_ = OfSizes({5, 40, 1, 17, 8, 33, 16});
   const Ids clients_ = {0, 1, 3, 4, 6};
   const GlobalModel model_ = {Normal(1, train::kFakeParams, 0.1f),
-                              Normal(2, train::kFakeDense, 0.1f)};
+                              Normal(2, train::kFakePlain, 0.1f)};
   client::ClientStates states_{""};
   Progress progress_;
 };
@@ -136,9 +136,9 @@ TEST_F(ThreadExecutorTest, TrainsFromTheBroadcast) {
   for (size_t k = 0; k < clients_.size(); ++k) {
     const Result<FrameView> frame = ParseFrame(answers[k].frame);
     ASSERT_TRUE(frame);
-    std::vector<float> update(train::kFakeParams), dense(train::kFakeDense);
+    std::vector<float> update(train::kFakeParams), plain(train::kFakePlain);
     DecodeUpdate(*frame, update);
-    frame->CopyDense(dense);
+    frame->CopyPlain(plain);
     const auto mean = [&](size_t i) {
       double sum = 0;
       for (const uint32_t e : partition_.of(clients_[k])) {
@@ -150,10 +150,10 @@ TEST_F(ThreadExecutorTest, TrainsFromTheBroadcast) {
       ASSERT_NEAR(update[i], 0.5 * (mean(i) - model_.weights[i]), 1e-6);
     }
     for (size_t i = 0; i < train::kFakeTrainable; ++i) {
-      ASSERT_NEAR(dense[i], 0.5 * (mean(1000 + i) + model_.dense[i]), 1e-6);
+      ASSERT_NEAR(plain[i], 0.5 * (mean(1000 + i) + model_.plain[i]), 1e-6);
     }
-    for (size_t i = train::kFakeTrainable; i < train::kFakeDense; ++i) {
-      ASSERT_NEAR(dense[i], model_.dense[i] + 1, 1e-6);
+    for (size_t i = train::kFakeTrainable; i < train::kFakePlain; ++i) {
+      ASSERT_NEAR(plain[i], model_.plain[i] + 1, 1e-6);
     }
   }
 }
@@ -367,7 +367,7 @@ TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
   GlobalModel longer = model_, shorter = model_, denser = model_;
   longer.weights.push_back(0);
   shorter.weights.pop_back();
-  denser.dense.pop_back();
+  denser.plain.pop_back();
   for (const GlobalModel* model : {&longer, &shorter, &denser}) {
     EXPECT_EQ(failures(EncodeModel(fingerprint, 4, *model)), another);
   }
@@ -376,21 +376,21 @@ TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
   update.client = 1;
   update.examples = 1;
   update.fingerprint = fingerprint;
-  EXPECT_EQ(failures(EncodeFrame(update, {}, model_.weights, model_.dense)),
+  EXPECT_EQ(failures(EncodeFrame(update, {}, model_.weights, model_.plain)),
             another);
 }
 
 TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
   class Throwing final : public train::FakeLearner {
     double Gradient(std::span<const uint32_t> examples,
-                    const PhiloxStream& draws, std::span<const float> masked,
-                    std::span<float> dense, std::span<float> masked_gradient,
-                    std::span<float> dense_gradient) override {
+                    const PhiloxStream& draws, std::span<const float> coded,
+                    std::span<float> plain, std::span<float> coded_gradient,
+                    std::span<float> plain_gradient) override {
       for (const uint32_t e : examples) {
         if (e == 50) throw std::runtime_error("out of memory, say");
       }
-      return train::FakeLearner::Gradient(examples, draws, masked, dense,
-                                          masked_gradient, dense_gradient);
+      return train::FakeLearner::Gradient(examples, draws, coded, plain,
+                                          coded_gradient, plain_gradient);
     }
   };
   const std::vector<Bytes> good = Frames(Execute());
@@ -418,7 +418,7 @@ TEST_F(ThreadExecutorTest, HalfPrecisionForWhatIsNotMasked) {
   Configure({"method.dense=float16"});
   const std::vector<Bytes> half = Frames(Execute());
   for (size_t i = 0; i < half.size(); ++i) {
-    EXPECT_EQ(half[i].size() + 2 * train::kFakeDense, single[i].size());
+    EXPECT_EQ(half[i].size() + 2 * train::kFakePlain, single[i].size());
   }
 }
 

@@ -31,10 +31,10 @@ Status ServerStep(const Config& config, uint32_t round,
                   GlobalModel& model) {
   const train::Method& method = *train::FindMethod(config.method.name);
   if (method.server_step == nullptr) {
-    return aggregator.Finish(model.weights, model.dense, threads);
+    return aggregator.Finish(model.weights, model.plain, threads);
   }
   std::vector<float> mean(model.weights.size());
-  const Status finished = aggregator.Finish(mean, model.dense, threads);
+  const Status finished = aggregator.Finish(mean, model.plain, threads);
   if (!finished) return finished;
   method.server_step({MethodSettingsOf(config), round, mean}, model.weights);
   return Ok();
@@ -104,7 +104,7 @@ Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
       const Result<FrameView> frame = ParseFrame(answers[i].frame);
       if (frame) {
         row.payload_bytes += frame->payload.size();
-        row.dense_bytes += frame->dense.size();
+        row.plain_bytes += frame->plain.size();
       }
       if (frame && frame->client != clients[i]) {
         failed(clients[i],
@@ -166,7 +166,7 @@ RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
   spec.round = round;
   spec.fingerprint = fingerprint;
   spec.params = model.weights.size();
-  spec.dense_count = static_cast<uint32_t>(model.dense.size());
+  spec.plain_count = static_cast<uint32_t>(model.plain.size());
   const train::MethodSettings settings = MethodSettingsOf(config);
   spec.codec = train::CodecOf(*train::FindMethod(config.method.name), settings);
   if (FindCodec(spec.codec)->uses_noise) {
@@ -203,7 +203,7 @@ Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
   header.broadcast = true;
   header.round = round;
   header.fingerprint = fingerprint;
-  return EncodeFrame(header, {}, model.weights, model.dense);
+  return EncodeFrame(header, {}, model.weights, model.plain);
 }
 
 train::Score Evaluate(const train::Task& task, const GlobalModel& network,
@@ -220,7 +220,7 @@ train::Score Evaluate(const train::Task& task, const GlobalModel& network,
     const auto count = static_cast<uint32_t>(
         std::min<uint64_t>(kTestBatch, task.data->test_examples - first));
     scores[batch] =
-        worker.learner->Evaluate(first, count, network.weights, network.dense);
+        worker.learner->Evaluate(first, count, network.weights, network.plain);
     progress.tests_done += count;
   });
   train::Score total;

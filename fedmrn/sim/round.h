@@ -20,8 +20,8 @@ namespace fedmrn::sim {
 
 // The server's model: all that a round starts from and leaves behind.
 struct GlobalModel {
-  std::vector<float> weights;  // masked parameters; fedpm: their scores
-  std::vector<float> dense;
+  std::vector<float> weights;  // coded parameters; fedpm: their scores
+  std::vector<float> plain;
 };
 
 struct RoundContext {

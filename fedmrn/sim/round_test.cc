@@ -107,7 +107,7 @@ class RunRoundTest : public testing::Test {
     ASSERT_TRUE(config) << config.error().ToString();
     config_ = *config;
     model_.weights = Normal(1, train::kFakeParams, 0.1f);
-    model_.dense = Normal(2, train::kFakeDense, 0.1f);
+    model_.plain = Normal(2, train::kFakePlain, 0.1f);
     start_ = model_;
   }
 
@@ -139,7 +139,7 @@ class RunRoundTest : public testing::Test {
     options.draw_seed = header.client;
     const Result<Bytes> frame =
         EncodeFrame(header, options, Normal(10 + header.client, params, 0.1f),
-                    Normal(50 + header.client, train::kFakeDense, 0.1f));
+                    Normal(50 + header.client, train::kFakePlain, 0.1f));
     EXPECT_TRUE(frame) << frame.error().ToString();
     return frame ? *frame : Bytes();
   }
@@ -148,31 +148,31 @@ class RunRoundTest : public testing::Test {
   // The new model must be the mean over these clients, by Eq. 5.
   void ExpectMeanOf(const Ids& clients,
                     const std::function<double(uint32_t)>& weight) {
-    std::vector<double> update(train::kFakeParams), dense(train::kFakeDense);
+    std::vector<double> update(train::kFakeParams), plain(train::kFakePlain);
     double total = 0;
     for (const uint32_t client : clients) {
       const Bytes bytes = Frame(HeaderOf(client));
       const Result<FrameView> frame = ParseFrame(bytes);
       ASSERT_TRUE(frame);
-      std::vector<float> u(train::kFakeParams), d(train::kFakeDense);
+      std::vector<float> u(train::kFakeParams), d(train::kFakePlain);
       DecodeUpdate(*frame, u);
-      frame->CopyDense(d);
+      frame->CopyPlain(d);
       const double w = weight(client);
       for (size_t i = 0; i < u.size(); ++i) update[i] += w * u[i];
-      for (size_t i = 0; i < d.size(); ++i) dense[i] += w * d[i];
+      for (size_t i = 0; i < d.size(); ++i) plain[i] += w * d[i];
       total += w;
     }
     for (size_t i = 0; i < update.size(); ++i) {
       ASSERT_NEAR(model_.weights[i], start_.weights[i] + update[i] / total,
                   1e-6);
     }
-    for (size_t i = 0; i < dense.size(); ++i) {
-      ASSERT_NEAR(model_.dense[i], dense[i] / total, 1e-6);
+    for (size_t i = 0; i < plain.size(); ++i) {
+      ASSERT_NEAR(model_.plain[i], plain[i] / total, 1e-6);
     }
   }
   void ExpectUntouched() {
     ExpectSameBits(model_.weights, start_.weights);
-    ExpectSameBits(model_.dense, start_.dense);
+    ExpectSameBits(model_.plain, start_.plain);
   }
 
   Config config_;
@@ -207,11 +207,11 @@ TEST_F(RunRoundTest, SendsTheModelAndTakesTheMean) {
     EXPECT_TRUE(broadcast->broadcast);
     EXPECT_EQ(broadcast->round, kRound);
     EXPECT_EQ(broadcast->fingerprint, fingerprint_);
-    std::vector<float> weights(train::kFakeParams), dense(train::kFakeDense);
+    std::vector<float> weights(train::kFakeParams), plain(train::kFakePlain);
     DecodeUpdate(*broadcast, weights);
-    broadcast->CopyDense(dense);
+    broadcast->CopyPlain(plain);
     ExpectSameBits(weights, start_.weights);
-    ExpectSameBits(dense, start_.dense);
+    ExpectSameBits(plain, start_.plain);
 
     ExpectMeanOf(order.clients, ExamplesOf);
     EXPECT_EQ(row->round, kRound);
@@ -283,7 +283,7 @@ TEST_F(RunRoundTest, BytesAreThoseOfTheFrames) {
   FakeExecutor executor([&](const auto& order, uint32_t client) -> Answer {
     if (client == order.clients[0]) return {{}, "gone"};
     FrameHeader header = HeaderOf(client);
-    header.dense_half = client % 2 == 0;  // shorter
+    header.plain_half = client % 2 == 0;  // shorter
     Bytes frame = Frame(header);
     if (client == order.clients[1]) frame.pop_back();  // but it has arrived
     uplink += frame.size();
@@ -294,7 +294,7 @@ TEST_F(RunRoundTest, BytesAreThoseOfTheFrames) {
   EXPECT_EQ(row->uplink_bytes, uplink);
   EXPECT_EQ(row->downlink_bytes, 6 * executor.orders[0].broadcast.size());
   EXPECT_EQ(executor.orders[0].broadcast.size(),
-            kFrameHeaderBytes + 4 * (train::kFakeParams + train::kFakeDense) +
+            kFrameHeaderBytes + 4 * (train::kFakeParams + train::kFakePlain) +
                 kFrameChecksumBytes);
   EXPECT_DOUBLE_EQ(row->uplink_bits_per_param,
                    8.0 * static_cast<double>(uplink) / 5 / train::kFakeParams);
@@ -476,7 +476,7 @@ TEST_F(RunRoundTest, EvaluatesWhenToldAndAtTheEnd) {
     for (size_t test = 0; test < train::kFakeTests; ++test) {
       const float w = model_.weights[test % train::kFakeParams];
       correct += w >= 0;
-      loss += 1.0 / 3 + w * model_.dense[0];
+      loss += 1.0 / 3 + w * model_.plain[0];
     }
     EXPECT_DOUBLE_EQ(row->accuracy, correct / train::kFakeTests);
     EXPECT_NEAR(row->loss, loss / train::kFakeTests, 1e-12);

@@ -79,8 +79,8 @@ class RunFolder {
     if (!same) return same.error();
     const Result<FrameView> frame = ParseFrame(checkpoint.model);
     if (!frame || frame->fingerprint != fingerprint_ ||
-        frame->params != task_.model.layout.masked_params() ||
-        frame->dense_count != task_.model.layout.dense_values()) {
+        frame->params != task_.model.layout.coded_params() ||
+        frame->plain_count != task_.model.layout.plain_values()) {
       return Error{ErrorCode::kForeign,
                    options_.out + "'s checkpoint is of another model"};
     }
@@ -90,9 +90,9 @@ class RunFolder {
     state.started = checkpoint.started;
     state.rows = checkpoint.rows;
     state.model.weights.resize(frame->params);
-    state.model.dense.resize(frame->dense_count);
+    state.model.plain.resize(frame->plain_count);
     DecodeUpdate(*frame, state.model.weights);
-    frame->CopyDense(state.model.dense);
+    frame->CopyPlain(state.model.plain);
     return std::optional(std::move(state));
   }
 
@@ -134,8 +134,8 @@ class RunFolder {
     info.started = state.started;
     if (finished) info.ended = SecondsSince1970();
     info.metric = task_.model.metric;
-    info.masked_params = state.model.weights.size();
-    info.dense_values = state.model.dense.size();
+    info.coded_params = state.model.weights.size();
+    info.plain_values = state.model.plain.size();
     info.model_sha256 = ModelSha256(state.model);
     return results::WriteRunJson(Path("run.json"), ConfigValues(config_), info,
                                  state.rows);
@@ -191,9 +191,9 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     state = std::move(**opened);
   } else {
     state.started = SecondsSince1970();
-    state.model.weights.resize(task->model.layout.masked_params());
-    state.model.dense.resize(task->model.layout.dense_values());
-    task->model.initialize(config.seed, state.model.weights, state.model.dense);
+    state.model.weights.resize(task->model.layout.coded_params());
+    state.model.plain.resize(task->model.layout.plain_values());
+    task->model.initialize(config.seed, state.model.weights, state.model.plain);
     const train::Method& method = *train::FindMethod(config.method.name);
     if (method.initialize != nullptr) {
       method.initialize(config.seed, state.model.weights);
@@ -241,7 +241,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     const GlobalModel network =
         NetworkOf(config, *task, config.rounds.count, state.model);
     const Result<std::string> module =
-        task->model.torchscript(network.weights, network.dense);
+        task->model.torchscript(network.weights, network.plain);
     if (!module) return module.error();
     const Status saved =
         WriteFileAtomically(folder.Path("model.pt"), AsBytes(*module));
@@ -299,9 +299,9 @@ Status CheckSameConfig(const Config& config, const std::string& saved_toml,
 
 std::string ModelSha256(const GlobalModel& model) {
   Bytes bytes;
-  bytes.reserve(4 * (model.weights.size() + model.dense.size()));
+  bytes.reserve(4 * (model.weights.size() + model.plain.size()));
   AppendLe(std::span<const float>(model.weights), bytes);
-  AppendLe(std::span<const float>(model.dense), bytes);
+  AppendLe(std::span<const float>(model.plain), bytes);
   return Sha256Hex(bytes);
 }
 

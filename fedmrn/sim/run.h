@@ -51,7 +51,7 @@ train::ModelSettings ModelSettingsOf(const Config& config);
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,
                        const std::string& folder);
 
-// SHA-256 of the parameters: weights, then the dense values, as little-endian
+// SHA-256 of the parameters: weights, then the plain values, as little-endian
 // float32.
 std::string ModelSha256(const GlobalModel& model);
 

@@ -398,7 +398,7 @@ TEST_F(Runs, Files) {
     EXPECT_EQ(row.clients, 3u);
     EXPECT_EQ(row.uplink_bytes, 3u * (72 + 389920 / 8 + 4 * 1920 + 8));
     EXPECT_EQ(row.payload_bytes, 3u * 389920 / 8);
-    EXPECT_EQ(row.dense_bytes, 3u * 4 * 1920);
+    EXPECT_EQ(row.plain_bytes, 3u * 4 * 1920);
     EXPECT_EQ(row.downlink_bytes, 3u * (72 + 4 * (389920 + 1920) + 8));
     EXPECT_DOUBLE_EQ(row.uplink_bits_per_param,
                      8.0 * (72 + 389920 / 8 + 4 * 1920 + 8) / 389920);
@@ -431,9 +431,9 @@ TEST_F(Runs, Files) {
   const Result<FrameView> frame = ParseFrame((*last)->model);
   ASSERT_TRUE(frame);
   GlobalModel model{std::vector<float>(frame->params),
-                    std::vector<float>(frame->dense_count)};
+                    std::vector<float>(frame->plain_count)};
   DecodeUpdate(*frame, model.weights);
-  frame->CopyDense(model.dense);
+  frame->CopyPlain(model.plain);
   EXPECT_EQ(ModelSha256(model), result->model_sha256);
 }
 
@@ -445,9 +445,9 @@ TEST_F(Runs, StartsFromTheSameModelEverywhere) {
   const Result<FrameView> frame = ParseFrame((*first)->model);
   ASSERT_TRUE(frame);
   GlobalModel model{std::vector<float>(frame->params),
-                    std::vector<float>(frame->dense_count)};
+                    std::vector<float>(frame->plain_count)};
   DecodeUpdate(*frame, model.weights);
-  frame->CopyDense(model.dense);
+  frame->CopyPlain(model.plain);
   EXPECT_EQ(ModelSha256(model),
             "07112a62c2db659584b0eac23a337fb19fd0504ad335d9b9b31813b14b68cf9d");
 }

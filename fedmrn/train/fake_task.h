@@ -13,10 +13,10 @@
 
 namespace fedmrn::train {
 
-inline constexpr size_t kFakeParams = 37, kFakeDense = 5, kFakeTrainable = 3;
+inline constexpr size_t kFakeParams = 37, kFakePlain = 5, kFakeTrainable = 3;
 inline constexpr size_t kFakeTests = 200;
 
-// The trainable dense values are parameters 1000, 1001, ...
+// The trainable plain values are parameters 1000, 1001, ...
 inline float FakeTarget(uint32_t example, size_t i) {
   return 0.01f * static_cast<float>((example * 7 + i * 3) % 11) - 0.05f;
 }
@@ -25,7 +25,7 @@ inline float FakeTarget(uint32_t example, size_t i) {
 struct FakeStep {
   std::vector<uint32_t> examples;
   PhiloxStream draws;
-  std::vector<float> masked, dense;
+  std::vector<float> coded, plain;
 };
 
 class FakeLearner : public Learner {
@@ -34,38 +34,38 @@ class FakeLearner : public Learner {
       : steps_(steps) {}
 
   double Gradient(std::span<const uint32_t> examples, const PhiloxStream& draws,
-                  std::span<const float> masked, std::span<float> dense,
-                  std::span<float> masked_gradient,
-                  std::span<float> dense_gradient) override {
+                  std::span<const float> coded, std::span<float> plain,
+                  std::span<float> coded_gradient,
+                  std::span<float> plain_gradient) override {
     if (steps_ != nullptr) {
       steps_->push_back({{examples.begin(), examples.end()},
                          draws,
-                         {masked.begin(), masked.end()},
-                         {dense.begin(), dense.end()}});
+                         {coded.begin(), coded.end()},
+                         {plain.begin(), plain.end()}});
     }
     const auto gradient = [&](float value, size_t i) {
       float sum = 0;
       for (const uint32_t e : examples) sum += value - FakeTarget(e, i);
       return sum / static_cast<float>(examples.size());
     };
-    for (size_t i = 0; i < masked.size(); ++i) {
-      masked_gradient[i] = gradient(masked[i], i);
+    for (size_t i = 0; i < coded.size(); ++i) {
+      coded_gradient[i] = gradient(coded[i], i);
     }
-    for (size_t i = 0; i < dense_gradient.size(); ++i) {
-      dense_gradient[i] = gradient(dense[i], 1000 + i);
+    for (size_t i = 0; i < plain_gradient.size(); ++i) {
+      plain_gradient[i] = gradient(plain[i], 1000 + i);
     }
-    for (size_t i = dense_gradient.size(); i < dense.size(); ++i) {
-      dense[i] += 1;  // a statistic: counts the steps
+    for (size_t i = plain_gradient.size(); i < plain.size(); ++i) {
+      plain[i] += 1;  // a statistic: counts the steps
     }
     return 0;
   }
 
-  Score Evaluate(uint64_t first, uint32_t count, std::span<const float> masked,
-                 std::span<const float> dense) override {
+  Score Evaluate(uint64_t first, uint32_t count, std::span<const float> coded,
+                 std::span<const float> plain) override {
     Score score;
     for (uint64_t test = first; test < first + count; ++test) {
-      const float w = masked[test % masked.size()];
-      score.loss += 1.0 / 3 + w * dense[0];
+      const float w = coded[test % coded.size()];
+      score.loss += 1.0 / 3 + w * plain[0];
       score.metric += w >= 0 ? 1 : 0;
       ++score.count;
     }
@@ -82,9 +82,9 @@ inline Task MakeFakeTask(std::vector<FakeStep>* steps = nullptr) {
   task.model.layout.tensors = {
       {"conv.weight", {3, 7}, true},
       {"bn.weight", {kFakeTrainable}, false},
-      {"bn.count", {kFakeDense - kFakeTrainable}, false},
+      {"bn.count", {kFakePlain - kFakeTrainable}, false},
       {"fc.weight", {4, 4}, true}};
-  task.model.trainable_dense = kFakeTrainable;
+  task.model.trainable_plain = kFakeTrainable;
   Data data;
   data.test_examples = kFakeTests;
   task.data = std::make_shared<const Data>(std::move(data));

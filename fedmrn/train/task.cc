@@ -31,9 +31,9 @@ class TaskLearner final : public Learner {
   }
 
   double Gradient(std::span<const uint32_t> examples, const PhiloxStream& draws,
-                  std::span<const float> masked, std::span<float> dense,
-                  std::span<float> masked_gradient,
-                  std::span<float> dense_gradient) override {
+                  std::span<const float> coded, std::span<float> plain,
+                  std::span<float> coded_gradient,
+                  std::span<float> plain_gradient) override {
     // What stands before it was announced by work that ended early.
     while (!ahead_.empty() && !ahead_.front().Is(examples, draws)) {
       ahead_.pop_front();
@@ -45,17 +45,17 @@ class TaskLearner final : public Learner {
       data_->train_batch(examples, draws, batch_);
     }
     return network_->Gradient(batch_,
-                              {draws.seed, Purpose::kDropout, draws.sub},
-                              masked, dense, masked_gradient, dense_gradient);
+                              {draws.seed, Purpose::kDropout, draws.sub}, coded,
+                              plain, coded_gradient, plain_gradient);
   }
 
-  Score Evaluate(uint64_t first, uint32_t count, std::span<const float> masked,
-                 std::span<const float> dense) override {
+  Score Evaluate(uint64_t first, uint32_t count, std::span<const float> coded,
+                 std::span<const float> plain) override {
     Score score;
     while (count > 0) {
       const uint32_t now = std::min(count, data_->largest_test_batch);
       data_->test_batch(first, now, batch_);
-      score.Add(network_->Evaluate(batch_, masked, dense));
+      score.Add(network_->Evaluate(batch_, coded, plain));
       first += now;
       count -= now;
     }

@@ -2,8 +2,8 @@
 // flat buffers and example indices only, never an image or a tensor.
 //
 // A model's parameters are two flat buffers in the order of its layout:
-// `masked`, which methods compress, and `dense`, which travels as it is. The
-// first `trainable_dense` values of `dense` are trained by SGD; the rest
+// `coded`, which methods compress, and `plain`, which travels as it is. The
+// first `trainable_plain` values of `plain` are trained by SGD; the rest
 // (batch-norm statistics) follow the data.
 #pragma once
 
@@ -33,17 +33,17 @@ class Learner {
                        const PhiloxStream& /*draws*/) {}
 
   // Mean loss of training examples and its gradient; updates the statistics in
-  // `dense`. `draws` feeds what is random about it (augmentation, dropout).
+  // `plain`. `draws` feeds what is random about it (augmentation, dropout).
   virtual double Gradient(std::span<const uint32_t> examples,
                           const PhiloxStream& draws,
-                          std::span<const float> masked, std::span<float> dense,
-                          std::span<float> masked_gradient,
-                          std::span<float> dense_gradient) = 0;
+                          std::span<const float> coded, std::span<float> plain,
+                          std::span<float> coded_gradient,
+                          std::span<float> plain_gradient) = 0;
 
   // Of test examples first, first + 1, ... as a deployed model would do.
   virtual Score Evaluate(uint64_t first, uint32_t count,
-                         std::span<const float> masked,
-                         std::span<const float> dense) = 0;
+                         std::span<const float> coded,
+                         std::span<const float> plain) = 0;
 };
 
 // Immutable and thread-safe.

@@ -88,28 +88,28 @@ bool TrainFedBat(const ClientWork& work, LocalModel& local) {
       });
     }
     work.learner.Gradient(examples, BatchDraws(work, step), effective,
-                          local.dense, local.masked_gradient,
-                          local.dense_gradient);
+                          local.plain, local.coded_gradient,
+                          local.plain_gradient);
     if (!warm_up) {
       for_each_tensor([&](size_t first, size_t count, Scale& scale) {
         const double of_alpha =
             Backward(std::span(u).subspan(first, count),
                      std::span(binary).subspan(first, count), scale.alpha(),
-                     std::span(local.masked_gradient).subspan(first, count));
+                     std::span(local.coded_gradient).subspan(first, count));
         const double alpha = scale.unclamped();
         if (alpha >= kMinAlpha && alpha <= kMaxAlpha) {
           scale.a -= double{work.train.lr} * of_alpha * kRho * alpha;
         }
       });
     }
-    SgdDirection(work.train, u, local.masked_velocity, local.masked_gradient);
-    SgdStep(work.train.lr, local.masked_gradient, u);
+    SgdDirection(work.train, u, local.coded_velocity, local.coded_gradient);
+    SgdStep(work.train.lr, local.coded_gradient, u);
     if (warm_up) {
       for (size_t i = 0; i < u.size(); ++i) {
         effective[i] = work.weights[i] + u[i];
       }
     }
-    StepDense(work, local);
+    StepPlain(work, local);
   });
   local.scales.clear();
   for_each_tensor([&](size_t first, size_t count, Scale& scale) {

@@ -24,16 +24,16 @@ bool Train(MaskKind kind, const ClientWork& work, LocalModel& local) {
       MaskedStep(masking, {1, total_steps, lr}, work.weights, {}, u, effective);
     }
     work.learner.Gradient(examples, BatchDraws(work, step), effective,
-                          local.dense, local.masked_gradient,
-                          local.dense_gradient);
-    SgdDirection(work.train, u, local.masked_velocity, local.masked_gradient);
+                          local.plain, local.coded_gradient,
+                          local.plain_gradient);
+    SgdDirection(work.train, u, local.coded_velocity, local.coded_gradient);
     if (step < total_steps) {
       MaskedStep(masking, {step + 1, total_steps, lr}, work.weights,
-                 local.masked_gradient, u, effective);
+                 local.coded_gradient, u, effective);
     } else {  // what is left of u becomes the final mask, in the codec
-      SgdStep(lr, local.masked_gradient, u);
+      SgdStep(lr, local.coded_gradient, u);
     }
-    StepDense(work, local);
+    StepPlain(work, local);
   });
 }
 

@@ -30,7 +30,7 @@ void FrozenWeights(const ModelLayout& layout, uint64_t model_seed,
   NoiseValues({NoiseKind::kBernoulli, 1.0f, model_seed}, 0, weights);
   size_t first = 0;
   for (const TensorLayout& tensor : layout.tensors) {
-    if (!tensor.masked) continue;
+    if (!tensor.coded) continue;
     const double fan_in =
         static_cast<double>(tensor.size()) / tensor.shape.at(0);
     const auto c = static_cast<float>(std::numbers::e / std::sqrt(fan_in));
@@ -80,24 +80,24 @@ bool TrainFedPm(const ClientWork& work, LocalModel& local) {
       effective[i] = UniformFromWord(draws.Next()) < theta[i] ? weights[i] : 0;
     }
     work.learner.Gradient(examples, BatchDraws(work, step), effective,
-                          local.dense, local.masked_gradient,
-                          local.dense_gradient);
+                          local.plain, local.coded_gradient,
+                          local.plain_gradient);
     // Through the draw the authors' code passes the gradient times theta, then
     // through the sigmoid.
     for (size_t i = 0; i < count; ++i) {
-      local.masked_gradient[i] *=
+      local.coded_gradient[i] *=
           weights[i] * theta[i] * theta[i] * (1 - theta[i]);
     }
     if (work.method.adam) {
       // The moments are the client's, from round to round.
-      AdamStep(work.train.lr, local.masked_gradient, work.state, scores);
+      AdamStep(work.train.lr, local.coded_gradient, work.state, scores);
     } else {
-      SgdDirection(work.train, scores, local.masked_velocity,
-                   local.masked_gradient);
-      SgdStep(work.train.lr, local.masked_gradient, scores);
+      SgdDirection(work.train, scores, local.coded_velocity,
+                   local.coded_gradient);
+      SgdStep(work.train.lr, local.coded_gradient, scores);
     }
     present();
-    StepDense(work, local);
+    StepPlain(work, local);
   });
 }
 

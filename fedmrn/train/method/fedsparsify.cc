@@ -59,12 +59,12 @@ bool TrainFedSparsify(const ClientWork& work, LocalModel& local) {
                  local.trained, pruned);
       prune();
     }
-    work.learner.Gradient(examples, BatchDraws(work, step), w, local.dense,
-                          local.masked_gradient, local.dense_gradient);
-    SgdDirection(work.train, w, local.masked_velocity, local.masked_gradient);
-    SgdStep(work.train.lr, local.masked_gradient, w);
+    work.learner.Gradient(examples, BatchDraws(work, step), w, local.plain,
+                          local.coded_gradient, local.plain_gradient);
+    SgdDirection(work.train, w, local.coded_velocity, local.coded_gradient);
+    SgdStep(work.train.lr, local.coded_gradient, w);
     prune();
-    StepDense(work, local);
+    StepPlain(work, local);
   });
   MarkPruned(w, kept_at(1), local.trained, pruned);
   prune();

@@ -133,11 +133,11 @@ void SgdStep(float lr, std::span<const float> gradient,
   for (size_t i = 0; i < values.size(); ++i) values[i] -= lr * gradient[i];
 }
 
-void StepDense(const ClientWork& work, LocalModel& local) {
-  const std::span dense =
-      std::span(local.dense).first(work.task.model.trainable_dense);
-  SgdDirection(work.train, dense, local.dense_velocity, local.dense_gradient);
-  SgdStep(work.train.lr, local.dense_gradient, dense);
+void StepPlain(const ClientWork& work, LocalModel& local) {
+  const std::span plain =
+      std::span(local.plain).first(work.task.model.trainable_plain);
+  SgdDirection(work.train, plain, local.plain_velocity, local.plain_gradient);
+  SgdStep(work.train.lr, local.plain_gradient, plain);
 }
 
 }  // namespace fedmrn::train

@@ -66,10 +66,10 @@ struct ClientWork {
 struct LocalModel {
   std::vector<float> update;  // result: what the codec encodes
   std::vector<float> scales;  // result: of each tensor, if the method has them
-  std::vector<float> dense;   // in: the global model's; result: to be sent
+  std::vector<float> plain;   // in: the global model's; result: to be sent
   std::vector<float> trained;
-  std::vector<float> masked_gradient, dense_gradient;
-  std::vector<float> masked_velocity, dense_velocity;
+  std::vector<float> coded_gradient, plain_gradient;
+  std::vector<float> coded_velocity, plain_velocity;
 };
 
 // What the server has at hand after a round.
@@ -85,8 +85,8 @@ struct Method {
   CodecId codec;
   double lr;         // as published, for all four image sets
   double magnitude;  // of the noise or of the signs; 0: has none
-  // Local training, from work.weights and local.dense to local.update and
-  // local.dense. False if after_step ended it.
+  // Local training, from work.weights and local.plain to local.update and
+  // local.plain. False if after_step ended it.
   bool (*train)(const ClientWork& work, LocalModel& local);
 
   // Null where the server's model is the network's weights and a round adds the
@@ -125,8 +125,8 @@ void SgdDirection(const TrainSettings& train, std::span<const float> values,
 void SgdStep(float lr, std::span<const float> gradient,
              std::span<float> values);
 
-// One SGD step of the dense values, for methods that train the rest otherwise.
-void StepDense(const ClientWork& work, LocalModel& local);
+// One SGD step of the plain values, for methods that train the rest otherwise.
+void StepPlain(const ClientWork& work, LocalModel& local);
 
 // Rows of the table.
 bool TrainFedAvg(const ClientWork& work, LocalModel& local);

@@ -20,9 +20,9 @@ class Client {
       examples_[i] = static_cast<uint32_t>(100 + 3 * i);
     }
     local.update.resize(kFakeParams);
-    local.masked_gradient.resize(kFakeParams);
-    local.dense_gradient.resize(kFakeTrainable);
-    local.dense = dense;
+    local.coded_gradient.resize(kFakeParams);
+    local.plain_gradient.resize(kFakeTrainable);
+    local.plain = plain;
     mask.magnitude = 0.05f;
   }
 
@@ -45,7 +45,7 @@ class Client {
   MaskSettings& mask = settings.mask;
   std::vector<float> state;
   std::vector<float> weights = Normal(1, kFakeParams, 0.1f);
-  const std::vector<float> dense = Normal(2, kFakeDense, 0.1f);
+  const std::vector<float> plain = Normal(2, kFakePlain, 0.1f);
   LocalModel local;
   std::function<bool()> after_step;
   std::vector<FakeStep> steps;
@@ -129,11 +129,11 @@ TEST(FedAvg, IsPlainSgd) {
 
     // PyTorch's SGD: v <- momentum v + (g + decay w), w <- w - lr v.
     std::vector<double> w(before.begin(), before.end()), v(kFakeParams);
-    std::vector<double> d(client.dense.begin(), client.dense.end()),
+    std::vector<double> d(client.plain.begin(), client.plain.end()),
         dv(kFakeTrainable);
     for (const FakeStep& step : client.steps) {
-      ExpectNear(step.masked, w);
-      ExpectNear(step.dense, d);
+      ExpectNear(step.coded, w);
+      ExpectNear(step.plain, d);
       for (size_t i = 0; i < w.size(); ++i) {
         v[i] =
             momentum * v[i] + GradientAt(step.examples, w[i], i) + decay * w[i];
@@ -146,7 +146,7 @@ TEST(FedAvg, IsPlainSgd) {
       }
       for (size_t i = kFakeTrainable; i < d.size(); ++i) d[i] += 1;
     }
-    ExpectNear(client.local.dense, d);
+    ExpectNear(client.local.plain, d);
     for (size_t i = 0; i < w.size(); ++i) w[i] -= double{before[i]};
     ExpectNear(client.local.update, w);
   }
@@ -181,8 +181,8 @@ TEST(FedMrn, IsTheLoopOfThePaper) {
 
         const Masking masking = client.MaskingOf(c.kind);
         std::vector<float> u(kFakeParams), effective(kFakeParams),
-            gradient(kFakeParams), dense = client.dense,
-                                   dense_gradient(kFakeTrainable),
+            gradient(kFakeParams), plain = client.plain,
+                                   plain_gradient(kFakeTrainable),
                                    v(kFakeParams), dense_v(kFakeTrainable);
         FakeLearner learner;
         for (uint32_t tau = 1; tau <= 9; ++tau) {
@@ -191,22 +191,22 @@ TEST(FedMrn, IsTheLoopOfThePaper) {
           ref::MaskedStep(masking, {tau, 9, 0.25f}, w,
                           tau == 1 ? std::span<const float>() : gradient, u,
                           effective);
-          ExpectSameBits(step.masked, effective);
-          ExpectSameBits(step.dense, dense);
-          learner.Gradient(step.examples, {}, effective, dense, gradient,
-                           dense_gradient);
+          ExpectSameBits(step.coded, effective);
+          ExpectSameBits(step.plain, plain);
+          learner.Gradient(step.examples, {}, effective, plain, gradient,
+                           plain_gradient);
           for (size_t i = 0; i < v.size(); ++i) {
             v[i] = momentum * v[i] + gradient[i];
             gradient[i] = v[i];
           }
           for (size_t i = 0; i < dense_v.size(); ++i) {
-            dense_v[i] = momentum * dense_v[i] + dense_gradient[i];
-            dense[i] -= 0.25f * dense_v[i];
+            dense_v[i] = momentum * dense_v[i] + plain_gradient[i];
+            plain[i] -= 0.25f * dense_v[i];
           }
         }
         for (size_t i = 0; i < u.size(); ++i) u[i] -= 0.25f * gradient[i];
         ExpectSameBits(client.local.update, u);
-        ExpectSameBits(client.local.dense, dense);
+        ExpectSameBits(client.local.plain, plain);
       }
     }
   }
@@ -232,8 +232,8 @@ TEST(FedMrn, LastStepUsesMaskedNoiseOnly) {
       for (const FakeStep& step : client.steps) {
         masked.push_back(0);
         for (size_t i = 0; i < noise.size(); ++i) {
-          masked.back() += IsMaskedNoise(c.kind, step.masked[i],
-                                         client.weights[i], noise[i]);
+          masked.back() +=
+              IsMaskedNoise(c.kind, step.coded[i], client.weights[i], noise[i]);
         }
       }
       EXPECT_EQ(masked.back(), kFakeParams);
@@ -285,7 +285,7 @@ TEST(FedMrn, FrameIsNoiseTimesMask) {
       options.draw_seed = 22;
       options.stochastic = stochastic;
       const Result<Bytes> bytes =
-          EncodeFrame(header, options, client.local.update, client.local.dense);
+          EncodeFrame(header, options, client.local.update, client.local.plain);
       ASSERT_TRUE(bytes) << bytes.error().ToString();
       const Result<FrameView> frame = ParseFrame(*bytes);
       ASSERT_TRUE(frame) << frame.error().ToString();
@@ -336,10 +336,10 @@ TEST(FedPm, TrainsScoresOfFrozenWeights) {
       const FakeStep& step = client.steps[t - 1];
       for (size_t i = 0; i < s.size(); ++i) {
         EXPECT_NEAR(std::fabs(frozen[i]), FedPmConstant(i), 1e-6);
-        ASSERT_TRUE(step.masked[i] == 0 || step.masked[i] == frozen[i]);
-        present += step.masked[i] != 0;
+        ASSERT_TRUE(step.coded[i] == 0 || step.coded[i] == frozen[i]);
+        present += step.coded[i] != 0;
         const double theta = Sigmoid(s[i]);
-        const double g = GradientAt(step.examples, step.masked[i], i) *
+        const double g = GradientAt(step.examples, step.coded[i], i) *
                          double{frozen[i]} * theta * theta * (1 - theta);
         if (adam) {
           m[i] = 0.9 * m[i] + 0.1 * g;
@@ -429,15 +429,15 @@ TEST(FedSparsify, PrunesMoreInEachStage) {
   for (int step = 0; step < 30; ++step) {
     const double left = std::pow(1 - (step / 3) / 10.0, 3);
     const double density = 1 - 0.8 * (1 - left);
-    EXPECT_EQ(zeros(client.steps[step].masked),
+    EXPECT_EQ(zeros(client.steps[step].coded),
               static_cast<ptrdiff_t>(kFakeParams) -
                   std::llround(density * kFakeParams))
         << step;
     // What a stage has pruned stays pruned in it.
     if (step % 3 > 0) {
       for (size_t i = 0; i < kFakeParams; ++i) {
-        EXPECT_EQ(client.steps[step].masked[i] == 0,
-                  client.steps[step - 1].masked[i] == 0);
+        EXPECT_EQ(client.steps[step].coded[i] == 0,
+                  client.steps[step - 1].coded[i] == 0);
       }
     }
   }
@@ -448,16 +448,16 @@ TEST(FedSparsify, PrunesMoreInEachStage) {
   float least = 1;
   for (size_t i = 0; i < kFakeParams; ++i) {
     const double next =
-        last.masked[i] - 0.25 * GradientAt(last.examples, last.masked[i], i);
+        last.coded[i] - 0.25 * GradientAt(last.examples, last.coded[i], i);
     if (w[i] != 0) {
       EXPECT_NEAR(w[i], next, 1e-6);
       least = std::min(least, std::fabs(w[i]));
     }
   }
   for (size_t i = 0; i < kFakeParams; ++i) {
-    if (w[i] == 0 && last.masked[i] != 0) {
-      EXPECT_LE(std::fabs(last.masked[i] -
-                          0.25 * GradientAt(last.examples, last.masked[i], i)),
+    if (w[i] == 0 && last.coded[i] != 0) {
+      EXPECT_LE(std::fabs(last.coded[i] -
+                          0.25 * GradientAt(last.examples, last.coded[i], i)),
                 least + 1e-6);
     }
   }
@@ -491,14 +491,14 @@ TEST(FedBat, LearnsSignsAndScales) {
     }
     for (size_t i = 0; i < u.size(); ++i) {
       const double w = client.weights[i];
-      const double g = GradientAt(step.examples, step.masked[i], i);
+      const double g = GradientAt(step.examples, step.coded[i], i);
       if (tau <= 4) {
-        ASSERT_NEAR(step.masked[i], w + u[i], 1e-5);
+        ASSERT_NEAR(step.coded[i], w + u[i], 1e-5);
         u[i] -= 0.04 * g;
         continue;
       }
       const int t = tensor(i);
-      const double binary = step.masked[i] - w;
+      const double binary = step.coded[i] - w;
       ASSERT_NEAR(std::fabs(binary), alpha[t], 1e-5) << i;
       const double ratio = u[i] / alpha[t];
       if (std::fabs(ratio) <= 1) {

@@ -58,7 +58,7 @@ Result<Model> Make(const ModelSettings& settings, const Data& data) {
 // A model with its values and room for gradients.
 struct Made {
   Model model;
-  std::vector<float> masked, dense, masked_gradient, dense_gradient;
+  std::vector<float> coded, plain, coded_gradient, plain_gradient;
   std::unique_ptr<Network> network;
 
   explicit Made(ModelSettings settings = {}, uint64_t seed = 1) {
@@ -69,25 +69,25 @@ struct Made {
       std::abort();
     }
     model = std::move(*made);
-    masked.resize(model.layout.masked_params());
-    dense.resize(model.layout.dense_values());
-    masked_gradient.assign(masked.size(), NAN);
-    dense_gradient.assign(model.trainable_dense, NAN);
-    model.initialize(seed, masked, dense);
+    coded.resize(model.layout.coded_params());
+    plain.resize(model.layout.plain_values());
+    coded_gradient.assign(coded.size(), NAN);
+    plain_gradient.assign(model.trainable_plain, NAN);
+    model.initialize(seed, coded, plain);
     network = model.make_network();
   }
 
   double Gradient(const Batch& batch) {
-    return network->Gradient(batch, {9, Purpose::kDropout, 1}, masked, dense,
-                             masked_gradient, dense_gradient);
+    return network->Gradient(batch, {9, Purpose::kDropout, 1}, coded, plain,
+                             coded_gradient, plain_gradient);
   }
 
   // The values of each tensor in buffers like ours.
   std::map<std::string, std::span<const float>> ByName(
-      std::span<const float> of_masked, std::span<const float> of_dense) const {
+      std::span<const float> of_coded, std::span<const float> of_plain) const {
     std::map<std::string, std::span<const float>> parts;
     for (const TensorLayout& tensor : model.layout.tensors) {
-      std::span<const float>& rest = tensor.masked ? of_masked : of_dense;
+      std::span<const float>& rest = tensor.coded ? of_coded : of_plain;
       if (rest.empty()) continue;
       parts[tensor.name] = rest.first(tensor.size());
       rest = rest.subspan(tensor.size());
@@ -95,15 +95,15 @@ struct Made {
     return parts;
   }
 
-  std::string Save() const { return *model.torchscript(masked, dense); }
+  std::string Save() const { return *model.torchscript(coded, plain); }
 };
 
 TEST(BiSeNetV2, HasThePublishedNumberOfWeights) {
   const Made made;
   std::map<std::string, uint64_t> parts;
   for (const TensorLayout& tensor : made.model.layout.tensors) {
-    EXPECT_EQ(tensor.masked, tensor.shape.size() == 4) << tensor.name;
-    if (tensor.masked) {
+    EXPECT_EQ(tensor.coded, tensor.shape.size() == 4) << tensor.name;
+    if (tensor.coded) {
       parts[tensor.name.substr(0, tensor.name.find('.'))] += tensor.size();
     }
   }
@@ -112,14 +112,14 @@ TEST(BiSeNetV2, HasThePublishedNumberOfWeights) {
       {"head", 1'200'128}, {"aux2", 37'184},       {"aux3", 111'872},
       {"aux4", 373'760},   {"aux5_4", 1'347'584},  {"proj_head", 49'152}};
   EXPECT_EQ(parts, published);
-  EXPECT_EQ(made.model.layout.masked_params(), 5'261'856u);
+  EXPECT_EQ(made.model.layout.coded_params(), 5'261'856u);
   EXPECT_STREQ(made.model.metric, "pixel accuracy");
 }
 
 TEST(BiSeNetV2, InitialValues) {
   const Made made;
   size_t zero_scales = 0;
-  for (const auto& [name, values] : made.ByName(made.masked, made.dense)) {
+  for (const auto& [name, values] : made.ByName(made.coded, made.plain)) {
     double sum = 0, squares = 0;
     for (const float v : values) sum += v, squares += v * v;
     const auto size = static_cast<double>(values.size());
@@ -140,11 +140,11 @@ TEST(BiSeNetV2, InitialValues) {
     }
   }
   EXPECT_EQ(zero_scales, 8u);  // one for each gather-and-expansion layer
-  std::vector<float> masked(made.masked.size()), dense(made.dense.size());
-  made.model.initialize(1, masked, dense);
-  EXPECT_EQ(masked, made.masked);
-  made.model.initialize(2, masked, dense);
-  EXPECT_NE(masked, made.masked);
+  std::vector<float> coded(made.coded.size()), plain(made.plain.size());
+  made.model.initialize(1, coded, plain);
+  EXPECT_EQ(coded, made.coded);
+  made.model.initialize(2, coded, plain);
+  EXPECT_NE(coded, made.coded);
 }
 
 TEST(BiSeNetV2, OutputsAreAsLargeAsTheImage) {
@@ -172,17 +172,17 @@ TEST(BiSeNetV2, LearnsAndEvaluatesAsItsFile) {
   // Five outputs; none knows anything yet.
   EXPECT_GT(before, 5 * 0.1);
   for (int step = 0; step < 4; ++step) {
-    for (size_t i = 0; i < made.masked.size(); ++i) {
-      made.masked[i] -= 0.01f * made.masked_gradient[i];
+    for (size_t i = 0; i < made.coded.size(); ++i) {
+      made.coded[i] -= 0.01f * made.coded_gradient[i];
     }
-    for (size_t i = 0; i < made.dense_gradient.size(); ++i) {
-      made.dense[i] -= 0.01f * made.dense_gradient[i];
+    for (size_t i = 0; i < made.plain_gradient.size(); ++i) {
+      made.plain[i] -= 0.01f * made.plain_gradient[i];
     }
     made.Gradient(batch);
   }
   EXPECT_LT(made.Gradient(batch), 0.8 * before);
 
-  const Score score = made.network->Evaluate(batch, made.masked, made.dense);
+  const Score score = made.network->Evaluate(batch, made.coded, made.plain);
   EXPECT_EQ(score.count, 2u * kSide * kSide / 2);
   ASSERT_EQ(score.confusion.size(), kClasses * kClasses);
   EXPECT_EQ(static_cast<double>(score.confusion[7 * kClasses + 7]),
@@ -211,9 +211,9 @@ TEST(BiSeNetV2, HeadsLearnFaster) {
   Made one(slow), eight(fast);
   const Batch batch = MakeBatch(2, 3);
   EXPECT_EQ(one.Gradient(batch), eight.Gradient(batch));
-  const auto theirs = eight.ByName(eight.masked_gradient, eight.dense_gradient);
+  const auto theirs = eight.ByName(eight.coded_gradient, eight.plain_gradient);
   for (const auto& [name, ours] :
-       one.ByName(one.masked_gradient, one.dense_gradient)) {
+       one.ByName(one.coded_gradient, one.plain_gradient)) {
     const bool head = name.starts_with("head") || name.starts_with("aux") ||
                       name.starts_with("proj_head");
     bool all_zero = true;
@@ -232,17 +232,17 @@ TEST(BiSeNetV2, HeadsLearnFaster) {
 
 TEST(BiSeNetV2, EqualCallsGiveEqualBytes) {
   Made made;
-  const std::vector<float> dense = made.dense;
+  const std::vector<float> plain = made.plain;
   const Batch batch = MakeBatch(2, 3);
   made.Gradient(batch);
-  const std::vector<float> gradient = made.masked_gradient;
-  const std::vector<float> dense_after = made.dense;
+  const std::vector<float> gradient = made.coded_gradient;
+  const std::vector<float> plain_after = made.plain;
   for (int call = 0; call < 2; ++call) {
     made.Gradient(MakeBatch(1, 5));
-    made.dense = dense;
+    made.plain = plain;
     made.Gradient(batch);
-    EXPECT_EQ(made.masked_gradient, gradient);
-    EXPECT_EQ(made.dense, dense_after);
+    EXPECT_EQ(made.coded_gradient, gradient);
+    EXPECT_EQ(made.plain, plain_after);
   }
 }
 
@@ -251,8 +251,8 @@ TEST(BiSeNetV2, OneImageIsEnough) {
   Made made;
   for (const int64_t side : {32, 64}) {
     EXPECT_TRUE(std::isfinite(made.Gradient(MakeBatch(1, 0, side))));
-    for (const float v : made.dense) ASSERT_TRUE(std::isfinite(v));
-    for (const float v : made.masked_gradient) ASSERT_TRUE(std::isfinite(v));
+    for (const float v : made.plain) ASSERT_TRUE(std::isfinite(v));
+    for (const float v : made.coded_gradient) ASSERT_TRUE(std::isfinite(v));
   }
 }
 
@@ -269,7 +269,7 @@ using Dictionary = c10::Dict<std::string, at::Tensor>;
 // Of every tensor of one branch, as a state_dict has it.
 Dictionary StateOf(const Made& made, const std::string& branch) {
   Dictionary state;
-  const auto values = made.ByName(made.masked, made.dense);
+  const auto values = made.ByName(made.coded, made.plain);
   for (const TensorLayout& tensor : made.model.layout.tensors) {
     if (!tensor.name.starts_with(branch + ".")) continue;
     const std::span<const float> from = values.at(tensor.name);
@@ -290,10 +290,10 @@ std::string Pickle(const c10::IValue& value) {
 
 TEST(BiSeNetV2, BackboneFromAModuleOrAStateDict) {
   const Made donor({}, 5);
-  std::vector<float> masked(donor.masked.size()), dense(donor.dense.size());
-  donor.model.initialize(6, masked, dense);
-  const auto from_donor = donor.ByName(donor.masked, donor.dense);
-  const auto from_seed = donor.ByName(masked, dense);
+  std::vector<float> coded(donor.coded.size()), plain(donor.plain.size());
+  donor.model.initialize(6, coded, plain);
+  const auto from_donor = donor.ByName(donor.coded, donor.plain);
+  const auto from_seed = donor.ByName(coded, plain);
   c10::Dict<std::string, Dictionary> nested;
   for (const char* branch : {"detail", "segment", "bga"}) {
     nested.insert(branch, StateOf(donor, branch));
@@ -302,7 +302,7 @@ TEST(BiSeNetV2, BackboneFromAModuleOrAStateDict) {
     ModelSettings settings;
     settings.backbone = WriteFile(contents);
     const Made made(settings, 6);
-    for (const auto& [name, values] : made.ByName(made.masked, made.dense)) {
+    for (const auto& [name, values] : made.ByName(made.coded, made.plain)) {
       const bool backbone = BiSeNetV2::InBackbone(name);
       EXPECT_TRUE(std::ranges::equal(
           values, (backbone ? from_donor : from_seed).at(name)))

@@ -15,7 +15,7 @@ constexpr size_t kEmbedding = CharLstm::kEmbedding;
 constexpr size_t kUnits = CharLstm::kUnits;
 constexpr size_t kWidth = kLstmGates * kUnits;
 
-// Places in `masked`.
+// Places in `coded`.
 constexpr size_t kInputWeights = 0;
 constexpr size_t kWeights = kWidth * kEmbedding;
 constexpr size_t kLinear = kWeights + kWidth * kUnits;
@@ -49,11 +49,11 @@ uint64_t CharLstm::ForwardMacs() const {
 
 uint64_t CharLstm::BackwardMacs() const { return 2 * ForwardMacs(); }
 
-void CharLstm::Initialize(uint64_t seed, std::span<float> masked,
-                          std::span<float> dense) const {
+void CharLstm::Initialize(uint64_t seed, std::span<float> coded,
+                          std::span<float> plain) const {
   for (uint32_t i = 0; i < layout_.tensors.size(); ++i) {
     const TensorLayout& tensor = layout_.tensors[i];
-    std::span<float>& rest = tensor.masked ? masked : dense;
+    std::span<float>& rest = tensor.coded ? coded : plain;
     Random random({seed, Purpose::kInit, i});
     for (float& w : rest.first(tensor.size())) {
       w = static_cast<float>(0.01 * random.Normal());
@@ -85,8 +85,8 @@ LstmStep CharLstm::Step(const LstmShape& shape, size_t t, bool keep) const {
 
 const float* CharLstm::Forward(const LstmShape& shape,
                                std::span<const int32_t> tokens,
-                               std::span<const float> masked,
-                               std::span<const float> dense, bool keep) {
+                               std::span<const float> coded,
+                               std::span<const float> plain, bool keep) {
   const size_t values = shape.rows * kUnits;
   const size_t steps = keep ? length_ : 2;
   if (keep) gates_.Need(steps * values * kLstmGates);
@@ -106,12 +106,12 @@ const float* CharLstm::Forward(const LstmShape& shape,
   }
   float* const input_weights = input_weights_.Need(kWidth * kEmbedding);
   for (size_t j = 0; j < kWidth; ++j) {
-    std::copy_n(&masked[kInputWeights + LstmWeightRow(kUnits, j) * kEmbedding],
+    std::copy_n(&coded[kInputWeights + LstmWeightRow(kUnits, j) * kEmbedding],
                 kEmbedding, input_weights + j * kEmbedding);
   }
-  MatrixProduct('N', 'T', vocabulary_, kWidth, kEmbedding, dense.data(),
+  MatrixProduct('N', 'T', vocabulary_, kWidth, kEmbedding, plain.data(),
                 input_weights, table_.Need(vocabulary_ * kWidth));
-  PackLstmWeights(kUnits, &masked[kWeights], Weights());
+  PackLstmWeights(kUnits, &coded[kWeights], Weights());
   for (size_t t = 0; t < length_; ++t) {
     LstmForward(shape, Weights(), table_.get(), Step(shape, t, keep), scratch);
   }
@@ -121,14 +121,14 @@ const float* CharLstm::Forward(const LstmShape& shape,
 double CharLstm::Gradient(std::span<const int32_t> tokens,
                           std::span<const int32_t> labels,
                           const PhiloxStream& draws,
-                          std::span<const float> masked,
-                          std::span<const float> dense,
-                          std::span<float> masked_gradient,
-                          std::span<float> dense_gradient) {
+                          std::span<const float> coded,
+                          std::span<const float> plain,
+                          std::span<float> coded_gradient,
+                          std::span<float> plain_gradient) {
   const LstmShape shape = ShapeOf(tokens.size());
   FEDMRN_CHECK(labels.size() == shape.rows);
   const size_t values = shape.rows * kUnits;
-  const float* const h = Forward(shape, tokens, masked, dense, true);
+  const float* const h = Forward(shape, tokens, coded, plain, true);
 
   float* const kept = kept_.Need(values);
   float* const last = last_.Need(values);
@@ -140,14 +140,14 @@ double CharLstm::Gradient(std::span<const int32_t> tokens,
   }
   const std::span logits(logits_.Need(shape.rows * classes_),
                          shape.rows * classes_);
-  MatrixProduct('N', 'T', shape.rows, classes_, kUnits, last, &masked[kLinear],
+  MatrixProduct('N', 'T', shape.rows, classes_, kUnits, last, &coded[kLinear],
                 logits.data());
   const Score score = CrossEntropy(logits, labels, logits.data());
 
   MatrixProduct('T', 'N', classes_, kUnits, shape.rows, logits.data(), last,
-                &masked_gradient[kLinear]);
+                &coded_gradient[kLinear]);
   MatrixProduct('N', 'N', shape.rows, kUnits, classes_, logits.data(),
-                &masked[kLinear], last);
+                &coded[kLinear], last);
   const LstmGradients gradients{h_gradient_.Need(values),
                                 c_gradient_.Need(values),
                                 table_gradient_.Need(vocabulary_ * kWidth),
@@ -167,27 +167,27 @@ double CharLstm::Gradient(std::span<const int32_t> tokens,
                  scratch_.get());
   }
 
-  UnpackLstmGradient(kUnits, gradients.weights, &masked_gradient[kWeights]);
+  UnpackLstmGradient(kUnits, gradients.weights, &coded_gradient[kWeights]);
   float* const input_weights = input_weights_.get();
   MatrixProduct('N', 'N', vocabulary_, kEmbedding, kWidth, gradients.table,
-                input_weights, dense_gradient.data());
+                input_weights, plain_gradient.data());
   MatrixProduct('T', 'N', kWidth, kEmbedding, vocabulary_, gradients.table,
-                dense.data(), input_weights);
+                plain.data(), input_weights);
   for (size_t j = 0; j < kWidth; ++j) {
-    std::copy_n(input_weights + j * kEmbedding, kEmbedding,
-                &masked_gradient[kInputWeights +
-                                 LstmWeightRow(kUnits, j) * kEmbedding]);
+    std::copy_n(
+        input_weights + j * kEmbedding, kEmbedding,
+        &coded_gradient[kInputWeights + LstmWeightRow(kUnits, j) * kEmbedding]);
   }
   return score.loss / static_cast<double>(labels.size());
 }
 
 std::span<const float> CharLstm::Logits(std::span<const int32_t> tokens,
-                                        std::span<const float> masked,
-                                        std::span<const float> dense) {
+                                        std::span<const float> coded,
+                                        std::span<const float> plain) {
   const LstmShape shape = ShapeOf(tokens.size());
-  const float* const h = Forward(shape, tokens, masked, dense, false);
+  const float* const h = Forward(shape, tokens, coded, plain, false);
   const size_t size = shape.rows * classes_;
-  MatrixProduct('N', 'T', shape.rows, classes_, kUnits, h, &masked[kLinear],
+  MatrixProduct('N', 'T', shape.rows, classes_, kUnits, h, &coded[kLinear],
                 logits_.Need(size));
   return {logits_.get(), size};
 }

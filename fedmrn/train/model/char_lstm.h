@@ -17,8 +17,8 @@
 namespace fedmrn::train {
 
 // Not thread-safe: one per worker. Parameters belong to the caller, as two
-// flat buffers in the order of layout(): `masked`, the weights of the LSTM (as
-// PyTorch's nn.LSTM has them) and of the linear layer; `dense`, the embedding.
+// flat buffers in the order of layout(): `coded`, the weights of the LSTM (as
+// PyTorch's nn.LSTM has them) and of the linear layer; `plain`, the embedding.
 class CharLstm {
  public:
   static constexpr size_t kEmbedding = 8;
@@ -34,21 +34,21 @@ class CharLstm {
   uint64_t BackwardMacs() const;
 
   // N(0, 0.01^2).
-  void Initialize(uint64_t seed, std::span<float> masked,
-                  std::span<float> dense) const;
+  void Initialize(uint64_t seed, std::span<float> coded,
+                  std::span<float> plain) const;
 
   // Mean cross-entropy of a batch of texts, one after the other, and its
   // gradients. `draws` says which outputs drop out.
   double Gradient(std::span<const int32_t> tokens,
                   std::span<const int32_t> labels, const PhiloxStream& draws,
-                  std::span<const float> masked, std::span<const float> dense,
-                  std::span<float> masked_gradient,
-                  std::span<float> dense_gradient);
+                  std::span<const float> coded, std::span<const float> plain,
+                  std::span<float> coded_gradient,
+                  std::span<float> plain_gradient);
 
   // Without dropout. They stay valid until the next call.
   std::span<const float> Logits(std::span<const int32_t> tokens,
-                                std::span<const float> masked,
-                                std::span<const float> dense);
+                                std::span<const float> coded,
+                                std::span<const float> plain);
 
  private:
   // Memory that grows with the largest batch so far.
@@ -68,8 +68,8 @@ class CharLstm {
   // The last outputs, [row][unit]. With `keep`, every step's values stay, for
   // the backward pass.
   const float* Forward(const LstmShape& shape, std::span<const int32_t> tokens,
-                       std::span<const float> masked,
-                       std::span<const float> dense, bool keep);
+                       std::span<const float> coded,
+                       std::span<const float> plain, bool keep);
 
   size_t vocabulary_, length_, classes_;
   ModelLayout layout_;

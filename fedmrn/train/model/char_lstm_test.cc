@@ -28,11 +28,11 @@ struct Case {
       : rows(texts),
         length(text_length),
         lstm(vocabulary, text_length, classes) {
-    masked.resize(lstm.layout().masked_params());
-    dense.resize(lstm.layout().dense_values());
-    lstm.Initialize(1, masked, dense);
-    for (float& w : masked) w *= 10;
-    for (float& w : dense) w *= 100;
+    coded.resize(lstm.layout().coded_params());
+    plain.resize(lstm.layout().plain_values());
+    lstm.Initialize(1, coded, plain);
+    for (float& w : coded) w *= 10;
+    for (float& w : plain) w *= 100;
     Random random({2, Purpose::kSynthetic});
     for (uint32_t i = 0; i < rows * length; ++i) {
       tokens.push_back(static_cast<int32_t>(random.Below(vocabulary)));
@@ -40,18 +40,18 @@ struct Case {
     for (uint32_t i = 0; i < rows; ++i) {
       labels.push_back(static_cast<int32_t>(random.Below(classes)));
     }
-    masked_gradient.assign(masked.size(), NAN);
-    dense_gradient.assign(dense.size(), NAN);
+    coded_gradient.assign(coded.size(), NAN);
+    plain_gradient.assign(plain.size(), NAN);
   }
 
   double Gradient() {
-    return lstm.Gradient(tokens, labels, kDraws, masked, dense, masked_gradient,
-                         dense_gradient);
+    return lstm.Gradient(tokens, labels, kDraws, coded, plain, coded_gradient,
+                         plain_gradient);
   }
 
   uint32_t rows, length;
   CharLstm lstm;
-  std::vector<float> masked, dense, masked_gradient, dense_gradient;
+  std::vector<float> coded, plain, coded_gradient, plain_gradient;
   std::vector<int32_t> tokens, labels;
 };
 
@@ -70,7 +70,7 @@ std::span<const float> ValuesOf(const torch::Tensor& contiguous) {
 struct Reference {
   explicit Reference(const Case& c) {
     for (const TorchScriptTensor& tensor :
-         TensorsOf(c.lstm.layout(), c.dense.size(), c.masked, c.dense)) {
+         TensorsOf(c.lstm.layout(), c.plain.size(), c.coded, c.plain)) {
       tensors.push_back(
           torch::from_blob(const_cast<float*>(tensor.values.data()),
                            tensor.shape)
@@ -95,8 +95,8 @@ struct Reference {
 
 TEST(CharLstm, HasThePapersParameterCounts) {
   const CharLstm lstm(80, 80, 80);
-  EXPECT_EQ(lstm.layout().masked_params(), 290816u);
-  EXPECT_EQ(lstm.layout().dense_values(), 640u);
+  EXPECT_EQ(lstm.layout().coded_params(), 290816u);
+  EXPECT_EQ(lstm.layout().plain_values(), 640u);
   EXPECT_EQ(lstm.ForwardMacs(), 79u * 256 * 1024 + 256 * 80);
 }
 
@@ -107,7 +107,7 @@ TEST(CharLstm, StepEqualsLibTorch) {
     SCOPED_TRACE(testing::Message() << c.rows << " texts of " << c.length);
     Reference reference(c);
     const torch::Tensor all = torch::ones({c.rows, CharLstm::kUnits});
-    ExpectClose(c.lstm.Logits(c.tokens, c.masked, c.dense),
+    ExpectClose(c.lstm.Logits(c.tokens, c.coded, c.plain),
                 ValuesOf(reference.Logits(c, all).detach().contiguous()), 1e-5);
 
     torch::Tensor kept = torch::empty_like(all);
@@ -119,8 +119,8 @@ TEST(CharLstm, StepEqualsLibTorch) {
         reference.Logits(c, kept), LongTensor(c.labels, {c.rows}));
     loss.backward();
     EXPECT_NEAR(c.Gradient(), loss.item<double>(), 1e-5);
-    ExpectClose(c.dense_gradient, ValuesOf(reference.tensors[0].grad()), 1e-4);
-    std::span<const float> rest = c.masked_gradient;
+    ExpectClose(c.plain_gradient, ValuesOf(reference.tensors[0].grad()), 1e-4);
+    std::span<const float> rest = c.coded_gradient;
     for (size_t i = 1; i < reference.tensors.size(); ++i) {
       const std::span<const float> expected =
           ValuesOf(reference.tensors[i].grad());
@@ -140,10 +140,9 @@ TEST(CharLstm, DropsHalfOfTheOutputs) {
     for (uint32_t row = 0; row < c.rows; ++row) {
       c.lstm.Gradient(std::span(c.tokens).subspan(row * c.length, c.length),
                       std::span(c.labels).subspan(row, 1),
-                      {row, Purpose::kDropout, step}, c.masked, c.dense,
-                      c.masked_gradient, c.dense_gradient);
-      for (const float g :
-           std::span(c.masked_gradient).last(CharLstm::kUnits)) {
+                      {row, Purpose::kDropout, step}, c.coded, c.plain,
+                      c.coded_gradient, c.plain_gradient);
+      for (const float g : std::span(c.coded_gradient).last(CharLstm::kUnits)) {
         zero.push_back(g == 0);
       }
     }
@@ -164,15 +163,14 @@ TEST(CharLstm, ResultsDoNotDependOnWhatCameBefore) {
   Case small(5, 9, 80, 80), large(20, 9, 80, 80);
   const double loss = small.Gradient();
   large.Gradient();
-  large.lstm.Logits(large.tokens, large.masked, large.dense);
-  std::vector<float> masked_gradient(small.masked.size()),
-      dense_gradient(small.dense.size());
-  EXPECT_EQ(
-      large.lstm.Gradient(small.tokens, small.labels, kDraws, small.masked,
-                          small.dense, masked_gradient, dense_gradient),
-      loss);
-  ExpectSameBits(masked_gradient, small.masked_gradient);
-  ExpectSameBits(dense_gradient, small.dense_gradient);
+  large.lstm.Logits(large.tokens, large.coded, large.plain);
+  std::vector<float> coded_gradient(small.coded.size()),
+      plain_gradient(small.plain.size());
+  EXPECT_EQ(large.lstm.Gradient(small.tokens, small.labels, kDraws, small.coded,
+                                small.plain, coded_gradient, plain_gradient),
+            loss);
+  ExpectSameBits(coded_gradient, small.coded_gradient);
+  ExpectSameBits(plain_gradient, small.plain_gradient);
 }
 
 Data TextData(const Case& c) {
@@ -188,14 +186,14 @@ TEST(CharLstm, TorchScriptScoresTheSame) {
   Case c(6, 15, 80, 80);
   const Result<Task> task = MakeTask(TextData(c), {.name = "charlstm"});
   ASSERT_TRUE(task) << task.error().ToString();
-  const Result<std::string> file = task->model.torchscript(c.masked, c.dense);
+  const Result<std::string> file = task->model.torchscript(c.coded, c.plain);
   ASSERT_TRUE(file) << file.error().ToString();
   std::istringstream stream(*file);
   torch::jit::Module module = torch::jit::load(stream);
   const torch::Tensor tokens = LongTensor(c.tokens, {c.rows, c.length});
   const torch::Tensor scores = module.forward({tokens}).toTensor();
   ASSERT_EQ(scores.sizes(), (std::vector<int64_t>{6, 80}));
-  ExpectClose(c.lstm.Logits(c.tokens, c.masked, c.dense),
+  ExpectClose(c.lstm.Logits(c.tokens, c.coded, c.plain),
               ValuesOf(scores.detach().contiguous()), 1e-5);
   EXPECT_EQ(module.named_parameters().size(), 4u);
 

@@ -44,9 +44,9 @@ const CnnSpec* FindCnn(std::string_view name) {
 struct Cnn::Block {
   Convolution convolution;
   Activation out;  // after pooling; in the layout that the next layer takes
-  size_t weights;  // in `masked`
+  size_t weights;  // in `coded`
   size_t channels;
-  size_t gamma, beta, mean, variance;  // in `dense`
+  size_t gamma, beta, mean, variance;  // in `plain`
 };
 
 struct Cnn::Plan {
@@ -112,7 +112,7 @@ Cnn::Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes)
     trained.push_back({"bn" + number + ".bias", {next}, false});
     statistics.push_back({"bn" + number + ".running_mean", {next}, false});
     statistics.push_back({"bn" + number + ".running_var", {next}, false});
-    trainable_dense_ += 2 * next;
+    trainable_plain_ += 2 * next;
     channels = next;
     if (blocks_[i].pool) height /= 2, width /= 2;
   }
@@ -144,16 +144,16 @@ uint64_t Cnn::BackwardMacs() const {
                                  image_.channels * blocks_[0].channels;
 }
 
-void Cnn::Initialize(uint64_t seed, std::span<float> masked,
-                     std::span<float> dense) const {
+void Cnn::Initialize(uint64_t seed, std::span<float> coded,
+                     std::span<float> plain) const {
   Random random({seed, Purpose::kInit});
-  for (float& w : masked) w = static_cast<float>(0.01 * random.Normal());
+  for (float& w : coded) w = static_cast<float>(0.01 * random.Normal());
   size_t at = 0;
   for (const TensorLayout& tensor : layout_.tensors) {
-    if (tensor.masked) continue;
+    if (tensor.coded) continue;
     const bool ones = tensor.name.ends_with(".weight") ||
                       tensor.name.ends_with(".running_var");
-    std::fill_n(dense.begin() + static_cast<ptrdiff_t>(at), tensor.size(),
+    std::fill_n(plain.begin() + static_cast<ptrdiff_t>(at), tensor.size(),
                 ones ? 1.0f : 0.0f);
     at += tensor.size();
   }
@@ -166,7 +166,7 @@ const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
   plan->images = images;
   uint32_t height = image_.height, width = image_.width;
   uint32_t channels = image_.channels;
-  size_t weights = 0, trained = 0, statistics = trainable_dense_;
+  size_t weights = 0, trained = 0, statistics = trainable_plain_;
   size_t scratch = 0, gradient = size_t{images} * features_;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const uint32_t next = blocks_[i].channels;
@@ -213,8 +213,8 @@ const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
 
 // The linear layer's weights are in the order channel, pixel (PyTorch's); its
 // inputs in the order pixel, channel.
-void Cnn::Linear(const Plan& plan, std::span<const float> masked) {
-  const float* weights = masked.last(size_t{features_} * classes_).data();
+void Cnn::Linear(const Plan& plan, std::span<const float> coded) {
+  const float* weights = coded.last(size_t{features_} * classes_).data();
   const size_t pixels = features_ / feature_channels_;
   float* to = memory_->linear.get();
   for (size_t row = 0; row < classes_; ++row) {
@@ -230,9 +230,9 @@ void Cnn::Linear(const Plan& plan, std::span<const float> masked) {
 }
 
 double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
-                     std::span<const float> masked, std::span<float> dense,
-                     std::span<float> masked_gradient,
-                     std::span<float> dense_gradient) {
+                     std::span<const float> coded, std::span<float> plain,
+                     std::span<float> coded_gradient,
+                     std::span<float> plain_gradient) {
   const Plan& plan = PlanFor(static_cast<uint32_t>(labels.size()));
   Memory& memory = *memory_;
   float* const scratch = memory.scratch.get();
@@ -242,7 +242,7 @@ double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
     const Block& block = plan.blocks[i];
     Memory::OfBlock& m = memory.blocks[i];
     const Activation& convolved = block.convolution.out();
-    block.convolution.Forward(memory.stream, in, masked.data() + block.weights,
+    block.convolution.Forward(memory.stream, in, coded.data() + block.weights,
                               m.convolved.get(), scratch);
     ChannelMoments(convolved, m.convolved.get(), m.mean.data(),
                    m.variance.data());
@@ -251,10 +251,10 @@ double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
     const float unbiased = count > 1 ? count / (count - 1) : 1;
     for (size_t c = 0; c < block.channels; ++c) {
       m.inv_std[c] = 1 / std::sqrt(m.variance[c] + kBatchNormEpsilon);
-      m.scale[c] = dense[block.gamma + c] * m.inv_std[c];
-      m.shift[c] = dense[block.beta + c] - m.mean[c] * m.scale[c];
-      float& mean = dense[block.mean + c];
-      float& variance = dense[block.variance + c];
+      m.scale[c] = plain[block.gamma + c] * m.inv_std[c];
+      m.shift[c] = plain[block.beta + c] - m.mean[c] * m.scale[c];
+      float& mean = plain[block.mean + c];
+      float& variance = plain[block.variance + c];
       mean += kBatchNormMomentum * (m.mean[c] - mean);
       variance += kBatchNormMomentum * (unbiased * m.variance[c] - variance);
     }
@@ -262,7 +262,7 @@ double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
                  block.out, m.out.get(), m.picked.get());
     in = m.out.get();
   }
-  Linear(plan, masked);
+  Linear(plan, coded);
   const std::span logits(memory.logits.get(), labels.size() * classes_);
   const Score score = CrossEntropy(logits, labels, logits.data());
 
@@ -270,7 +270,7 @@ double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
   MatrixProduct('T', 'N', classes_, features_, plan.images, logits.data(), in,
                 memory.linear_gradient.get());
   const size_t pixels = features_ / feature_channels_;
-  float* to = masked_gradient.last(size_t{features_} * classes_).data();
+  float* to = coded_gradient.last(size_t{features_} * classes_).data();
   for (size_t row = 0; row < classes_; ++row) {
     for (size_t c = 0; c < feature_channels_; ++c) {
       for (size_t p = 0; p < pixels; ++p) {
@@ -287,37 +287,36 @@ double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
     NormReluPoolGradient(block.convolution.out(), m.convolved.get(), block.out,
                          m.out.get(), m.picked.get(), gradient,
                          {m.mean, m.inv_std, m.scale,
-                          dense_gradient.subspan(block.gamma, block.channels),
-                          dense_gradient.subspan(block.beta, block.channels)});
+                          plain_gradient.subspan(block.gamma, block.channels),
+                          plain_gradient.subspan(block.beta, block.channels)});
     block.convolution.Backward(
         memory.stream, i > 0 ? memory.blocks[i - 1].out.get() : x.data(),
-        masked.data() + block.weights, m.convolved.get(),
-        masked_gradient.data() + block.weights, gradient, scratch);
+        coded.data() + block.weights, m.convolved.get(),
+        coded_gradient.data() + block.weights, gradient, scratch);
   }
   return score.loss / static_cast<double>(labels.size());
 }
 
 std::span<const float> Cnn::Logits(std::span<const float> x, uint32_t images,
-                                   std::span<const float> masked,
-                                   std::span<const float> dense) {
+                                   std::span<const float> coded,
+                                   std::span<const float> plain) {
   const Plan& plan = PlanFor(images);
   const float* in = x.data();
   for (size_t i = 0; i < plan.blocks.size(); ++i) {
     const Block& block = plan.blocks[i];
     Memory::OfBlock& m = memory_->blocks[i];
-    block.convolution.Forward(memory_->stream, in,
-                              masked.data() + block.weights, m.convolved.get(),
-                              memory_->scratch.get());
+    block.convolution.Forward(memory_->stream, in, coded.data() + block.weights,
+                              m.convolved.get(), memory_->scratch.get());
     for (size_t c = 0; c < block.channels; ++c) {
-      m.scale[c] = dense[block.gamma + c] /
-                   std::sqrt(dense[block.variance + c] + kBatchNormEpsilon);
-      m.shift[c] = dense[block.beta + c] - dense[block.mean + c] * m.scale[c];
+      m.scale[c] = plain[block.gamma + c] /
+                   std::sqrt(plain[block.variance + c] + kBatchNormEpsilon);
+      m.shift[c] = plain[block.beta + c] - plain[block.mean + c] * m.scale[c];
     }
     NormReluPool(block.convolution.out(), m.convolved.get(), m.scale.data(),
                  m.shift.data(), block.out, m.out.get(), nullptr);
     in = m.out.get();
   }
-  Linear(plan, masked);
+  Linear(plan, coded);
   return {memory_->logits.get(), size_t{images} * classes_};
 }
 

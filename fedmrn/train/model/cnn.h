@@ -40,8 +40,8 @@ inline constexpr float kBatchNormMomentum = 0.1f;
 inline constexpr float kBatchNormEpsilon = 1e-5f;
 
 // Not thread-safe: one per worker. Parameters belong to the caller, as two
-// flat buffers in the order of layout(): `masked`, all convolution and linear
-// weights; `dense`, first gamma and beta of each block, then the running means
+// flat buffers in the order of layout(): `coded`, all convolution and linear
+// weights; `plain`, first gamma and beta of each block, then the running means
 // and variances, which follow the data and have no gradient.
 class Cnn {
  public:
@@ -51,39 +51,39 @@ class Cnn {
   static bool Fits(const CnnSpec& spec, const ImageShape& image);
 
   const ModelLayout& layout() const { return layout_; }
-  uint64_t trainable_dense() const { return trainable_dense_; }
+  uint64_t trainable_plain() const { return trainable_plain_; }
   // Multiply-adds of one example's forward pass, and of the backward pass.
   uint64_t ForwardMacs() const;
   uint64_t BackwardMacs() const;
 
   // N(0, 0.01^2) weights, gamma 1, beta 0.
-  void Initialize(uint64_t seed, std::span<float> masked,
-                  std::span<float> dense) const;
+  void Initialize(uint64_t seed, std::span<float> coded,
+                  std::span<float> plain) const;
 
   // `x` is NHWC. Mean cross-entropy of the batch and its gradients; the running
-  // statistics in `dense` take in this batch's.
+  // statistics in `plain` take in this batch's.
   double Gradient(std::span<const float> x, std::span<const int32_t> labels,
-                  std::span<const float> masked, std::span<float> dense,
-                  std::span<float> masked_gradient,
-                  std::span<float> dense_gradient);
+                  std::span<const float> coded, std::span<float> plain,
+                  std::span<float> coded_gradient,
+                  std::span<float> plain_gradient);
 
   // With the running statistics. The logits stay valid until the next call.
   std::span<const float> Logits(std::span<const float> x, uint32_t images,
-                                std::span<const float> masked,
-                                std::span<const float> dense);
+                                std::span<const float> coded,
+                                std::span<const float> plain);
 
  private:
   struct Plan;  // everything that depends on the batch size
   struct Block;
 
   const Plan& PlanFor(uint32_t images);
-  void Linear(const Plan& plan, std::span<const float> masked);
+  void Linear(const Plan& plan, std::span<const float> coded);
 
   std::vector<CnnBlock> blocks_;
   ImageShape image_;
   uint32_t classes_;
   ModelLayout layout_;
-  uint64_t trainable_dense_ = 0;
+  uint64_t trainable_plain_ = 0;
   uint32_t features_ = 0;  // inputs of the linear layer
   uint32_t feature_channels_ = 0;
   std::map<uint32_t, std::unique_ptr<Plan>> plans_;

@@ -178,14 +178,14 @@ TEST(Convolution, EqualsLibTorch) {
 // A network's tensors under their names, as views of the flat buffers.
 class Parameters {
  public:
-  Parameters(const ModelLayout& layout, std::span<const float> masked,
-             std::span<const float> dense) {
-    size_t masked_at = 0, dense_at = 0;
+  Parameters(const ModelLayout& layout, std::span<const float> coded,
+             std::span<const float> plain) {
+    size_t coded_at = 0, plain_at = 0;
     for (const TensorLayout& tensor : layout.tensors) {
-      size_t& at = tensor.masked ? masked_at : dense_at;
+      size_t& at = tensor.coded ? coded_at : plain_at;
       tensors_.push_back(
           {tensor.name,
-           TensorOf((tensor.masked ? masked : dense).subspan(at, tensor.size()),
+           TensorOf((tensor.coded ? coded : plain).subspan(at, tensor.size()),
                     {tensor.shape.begin(), tensor.shape.end()})});
       at += tensor.size();
     }
@@ -197,11 +197,11 @@ class Parameters {
     throw std::out_of_range(name);
   }
   // Gradients in the order of the layout.
-  std::vector<float> Gradients(const ModelLayout& layout, bool masked) {
+  std::vector<float> Gradients(const ModelLayout& layout, bool coded) {
     std::vector<float> all;
     for (const TensorLayout& tensor : layout.tensors) {
       const torch::Tensor& t = (*this)[tensor.name];
-      if (tensor.masked != masked || !t.requires_grad()) continue;
+      if (tensor.coded != coded || !t.requires_grad()) continue;
       const auto values = ValuesOf(t.grad());
       all.insert(all.end(), values.begin(), values.end());
     }
@@ -245,13 +245,13 @@ TEST(Cnn, StepEqualsLibTorch) {
     const CnnSpec& spec = *FindCnn(c.model);
     Cnn cnn(spec, c.image, c.classes);
     const ModelLayout& layout = cnn.layout();
-    std::vector<float> dense(layout.dense_values());
+    std::vector<float> plain(layout.plain_values());
     // Larger weights than at the start, so that no gradient is tiny.
-    std::vector<float> masked(layout.masked_params());
-    cnn.Initialize(1, masked, dense);
-    for (float& w : masked) w *= 5;
-    for (size_t i = 0; i < dense.size(); ++i) {
-      dense[i] += 0.1f * static_cast<float>(i % 7);
+    std::vector<float> coded(layout.coded_params());
+    cnn.Initialize(1, coded, plain);
+    for (float& w : coded) w *= 5;
+    for (size_t i = 0; i < plain.size(); ++i) {
+      plain[i] += 0.1f * static_cast<float>(i % 7);
     }
     const Activation nhwc{c.images, c.image.channels, c.image.height,
                           c.image.width, c.image.channels};
@@ -266,11 +266,11 @@ TEST(Cnn, StepEqualsLibTorch) {
       targets[i] = static_cast<int64_t>(labels[i]);
     }
 
-    Parameters p(layout, masked, dense);
+    Parameters p(layout, coded, plain);
     {
       torch::NoGradGuard no_gradient;
       const torch::Tensor logits = LibTorchLogits(spec, p, x, false);
-      ExpectClose(cnn.Logits(ours_x, c.images, masked, dense),
+      ExpectClose(cnn.Logits(ours_x, c.images, coded, plain),
                   ValuesOf(logits.contiguous()), 1e-4);
     }
     for (const TensorLayout& tensor : layout.tensors) {
@@ -281,23 +281,23 @@ TEST(Cnn, StepEqualsLibTorch) {
     const torch::Tensor loss =
         torch::cross_entropy_loss(LibTorchLogits(spec, p, x, true), targets);
     loss.backward();
-    std::vector<float> masked_gradient(masked.size()),
-        dense_gradient(cnn.trainable_dense());
-    const double ours = cnn.Gradient(ours_x, labels, masked, dense,
-                                     masked_gradient, dense_gradient);
+    std::vector<float> coded_gradient(coded.size()),
+        plain_gradient(cnn.trainable_plain());
+    const double ours = cnn.Gradient(ours_x, labels, coded, plain,
+                                     coded_gradient, plain_gradient);
     EXPECT_NEAR(ours, loss.item<double>(), 1e-4);
     // Rounding can move a pooled maximum to its neighbour: compare as vectors.
     // One such move in these sizes is some 3e-5; a mistake would be near 1.
     const std::vector<float> expected = p.Gradients(layout, true);
-    EXPECT_LT(SquaredError(masked_gradient, expected),
+    EXPECT_LT(SquaredError(coded_gradient, expected),
               3e-4 * SquaredNorm(expected));
-    const std::vector<float> expected_dense = p.Gradients(layout, false);
-    EXPECT_LT(SquaredError(dense_gradient, expected_dense),
-              3e-4 * SquaredNorm(expected_dense));
-    size_t at = cnn.trainable_dense();
+    const std::vector<float> expected_plain = p.Gradients(layout, false);
+    EXPECT_LT(SquaredError(plain_gradient, expected_plain),
+              3e-4 * SquaredNorm(expected_plain));
+    size_t at = cnn.trainable_plain();
     for (const TensorLayout& tensor : layout.tensors) {
       if (tensor.name.find("running") == std::string::npos) continue;
-      ExpectClose(std::span(dense).subspan(at, tensor.size()),
+      ExpectClose(std::span(plain).subspan(at, tensor.size()),
                   ValuesOf(p[tensor.name]), 1e-4);
       at += tensor.size();
     }
@@ -309,16 +309,16 @@ TEST(Cnn, HasThePapersParameterCounts) {
     const char* model;
     ImageShape image;
     uint32_t classes;
-    uint64_t masked, dense;
+    uint64_t coded, plain;
   };
   for (const Counts& c : {Counts{"cnn4", {28, 28, 1}, 10, 389920, 1920},
                           Counts{"cnn4", {32, 32, 3}, 10, 398176, 1920},
                           Counts{"cnn8", {32, 32, 3}, 10, 1181536, 3840},
                           Counts{"cnn8", {32, 32, 3}, 100, 1273696, 3840}}) {
     const Cnn cnn(*FindCnn(c.model), c.image, c.classes);
-    EXPECT_EQ(cnn.layout().masked_params(), c.masked);
-    EXPECT_EQ(cnn.layout().dense_values(), c.dense);
-    EXPECT_EQ(cnn.trainable_dense(), c.dense / 2);
+    EXPECT_EQ(cnn.layout().coded_params(), c.coded);
+    EXPECT_EQ(cnn.layout().plain_values(), c.plain);
+    EXPECT_EQ(cnn.trainable_plain(), c.plain / 2);
   }
 }
 
@@ -326,16 +326,16 @@ TEST(Cnn, HasThePapersParameterCounts) {
 TEST(Cnn, ResultsDoNotDependOnWhatCameBefore) {
   Cnn used(*FindCnn("cnn4"), {28, 28, 1}, 10),
       fresh = Cnn(*FindCnn("cnn4"), {28, 28, 1}, 10);
-  std::vector<float> masked(used.layout().masked_params()),
-      dense(used.layout().dense_values());
-  used.Initialize(1, masked, dense);
+  std::vector<float> coded(used.layout().coded_params()),
+      plain(used.layout().plain_values());
+  used.Initialize(1, coded, plain);
   const std::vector<float> x = Normal(1, 28 * 28 * 9);
   const std::vector<int32_t> labels = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   const auto gradient = [&](Cnn& cnn, size_t images) {
-    std::vector<float> statistics = dense, g(masked.size()),
-                       dg(cnn.trainable_dense());
+    std::vector<float> statistics = plain, g(coded.size()),
+                       dg(cnn.trainable_plain());
     cnn.Gradient(std::span(x).first(images * 784),
-                 std::span(labels).first(images), masked, statistics, g, dg);
+                 std::span(labels).first(images), coded, statistics, g, dg);
     return g;
   };
   gradient(used, 9);

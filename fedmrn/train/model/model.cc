@@ -27,15 +27,15 @@ const ModelRow* FindModel(std::string_view name) {
 }
 
 std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
-                                         uint64_t trainable_dense,
-                                         std::span<const float> masked,
-                                         std::span<const float> dense) {
+                                         uint64_t trainable_plain,
+                                         std::span<const float> coded,
+                                         std::span<const float> plain) {
   std::vector<TorchScriptTensor> tensors;
-  size_t masked_at = 0, dense_at = 0;
+  size_t coded_at = 0, plain_at = 0;
   for (const TensorLayout& tensor : layout.tensors) {
-    const std::span<const float> from = tensor.masked ? masked : dense;
-    size_t& at = tensor.masked ? masked_at : dense_at;
-    const bool trainable = tensor.masked || at < trainable_dense;
+    const std::span<const float> from = tensor.coded ? coded : plain;
+    size_t& at = tensor.coded ? coded_at : plain_at;
+    const bool trainable = tensor.coded || at < trainable_plain;
     tensors.push_back({tensor.name,
                        {tensor.shape.begin(), tensor.shape.end()},
                        from.subspan(at, tensor.size()),

@@ -26,23 +26,23 @@ class Network {
   virtual ~Network() = default;
 
   // Mean loss of the batch and its gradient; updates the statistics in
-  // `dense`. `draws` feeds what is random about it (dropout).
+  // `plain`. `draws` feeds what is random about it (dropout).
   virtual double Gradient(const Batch& batch, const PhiloxStream& draws,
-                          std::span<const float> masked, std::span<float> dense,
-                          std::span<float> masked_gradient,
-                          std::span<float> dense_gradient) = 0;
+                          std::span<const float> coded, std::span<float> plain,
+                          std::span<float> coded_gradient,
+                          std::span<float> plain_gradient) = 0;
 
   // As a deployed model would do: running statistics, no dropout.
-  virtual Score Evaluate(const Batch& batch, std::span<const float> masked,
-                         std::span<const float> dense) = 0;
+  virtual Score Evaluate(const Batch& batch, std::span<const float> coded,
+                         std::span<const float> plain) = 0;
 };
 
 struct ModelSettings {
   std::string name;
   std::string torchscript = {};  // file of a module, for the model of that name
-  std::string masked = {};  // patterns of tensor names, commas between; empty:
-                            // all of more than one dimension
-  std::string loss = {};    // empty: what suits the data
+  std::string coded = {};  // patterns of tensor names, commas between; empty:
+                           // all of more than one dimension
+  std::string loss = {};   // empty: what suits the data
   std::string backbone = {};  // file of pre-trained tensors, or empty
   double head_lr = 10;  // bisenetv2: the heads learn faster by this factor
 };
@@ -50,15 +50,15 @@ struct ModelSettings {
 // A network for one data set. Immutable and thread-safe.
 struct Model {
   ModelLayout layout;
-  uint64_t trainable_dense = 0;     // the first values of `dense`; see task.h
+  uint64_t trainable_plain = 0;     // the first values of `plain`; see task.h
   const char* metric = "accuracy";  // what Score::metric adds up
-  std::function<void(uint64_t seed, std::span<float> masked,
-                     std::span<float> dense)>
+  std::function<void(uint64_t seed, std::span<float> coded,
+                     std::span<float> plain)>
       initialize;
   std::function<std::unique_ptr<Network>()> make_network;
   // The contents of a TorchScript file, for torch.jit.load.
-  std::function<Result<std::string>(std::span<const float> masked,
-                                    std::span<const float> dense)>
+  std::function<Result<std::string>(std::span<const float> coded,
+                                    std::span<const float> plain)>
       torchscript;
 };
 
@@ -78,9 +78,9 @@ const ModelRow* FindModel(std::string_view name);  // null if there is none
 
 // For models' files: a model's tensors as TorchScript files hold them.
 std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
-                                         uint64_t trainable_dense,
-                                         std::span<const float> masked,
-                                         std::span<const float> dense);
+                                         uint64_t trainable_plain,
+                                         std::span<const float> coded,
+                                         std::span<const float> plain);
 
 // Rows of the table.
 Result<Model> MakeCnn(const ModelSettings& settings, const Data& data);

@@ -164,11 +164,11 @@ Result<Model> MakeBiSeNetV2(const ModelSettings& settings, const Data& data) {
   if (!model) return model.error();
   model->initialize = [layout = model->layout, table = std::move(table),
                        backbone = std::move(backbone)](uint64_t seed,
-                                                       std::span<float> masked,
-                                                       std::span<float> dense) {
+                                                       std::span<float> coded,
+                                                       std::span<float> plain) {
     uint32_t index = 0;
     for (const TensorLayout& tensor : layout.tensors) {
-      std::span<float>& rest = tensor.masked ? masked : dense;
+      std::span<float>& rest = tensor.coded ? coded : plain;
       const std::span<float> values = rest.first(tensor.size());
       rest = rest.subspan(tensor.size());
       const auto trained = backbone.find(tensor.name);

@@ -11,16 +11,16 @@ class CharLstmNetwork final : public Network {
       : lstm_(vocabulary, length, classes) {}
 
   double Gradient(const Batch& batch, const PhiloxStream& draws,
-                  std::span<const float> masked, std::span<float> dense,
-                  std::span<float> masked_gradient,
-                  std::span<float> dense_gradient) override {
-    return lstm_.Gradient(batch.tokens, batch.labels, draws, masked, dense,
-                          masked_gradient, dense_gradient);
+                  std::span<const float> coded, std::span<float> plain,
+                  std::span<float> coded_gradient,
+                  std::span<float> plain_gradient) override {
+    return lstm_.Gradient(batch.tokens, batch.labels, draws, coded, plain,
+                          coded_gradient, plain_gradient);
   }
 
-  Score Evaluate(const Batch& batch, std::span<const float> masked,
-                 std::span<const float> dense) override {
-    return CrossEntropy(lstm_.Logits(batch.tokens, masked, dense), batch.labels,
+  Score Evaluate(const Batch& batch, std::span<const float> coded,
+                 std::span<const float> plain) override {
+    return CrossEntropy(lstm_.Logits(batch.tokens, coded, plain), batch.labels,
                         nullptr);
   }
 
@@ -57,18 +57,18 @@ Result<Model> MakeCharLstm(const ModelSettings& settings, const Data& data) {
 
   Model model;
   model.layout = lstm->layout();
-  model.trainable_dense = model.layout.dense_values();
-  model.initialize = [lstm](uint64_t seed, std::span<float> masked,
-                            std::span<float> dense) {
-    lstm->Initialize(seed, masked, dense);
+  model.trainable_plain = model.layout.plain_values();
+  model.initialize = [lstm](uint64_t seed, std::span<float> coded,
+                            std::span<float> plain) {
+    lstm->Initialize(seed, coded, plain);
   };
   model.make_network = [vocabulary, length, classes] {
     return std::make_unique<CharLstmNetwork>(vocabulary, length, classes);
   };
-  model.torchscript = [lstm](std::span<const float> masked,
-                             std::span<const float> dense) {
+  model.torchscript = [lstm](std::span<const float> coded,
+                             std::span<const float> plain) {
     return MakeTorchScript(
-        TensorsOf(lstm->layout(), dense.size(), masked, dense), kSource);
+        TensorsOf(lstm->layout(), plain.size(), coded, plain), kSource);
   };
   return model;
 }

@@ -11,16 +11,16 @@ class CnnNetwork final : public Network {
       : cnn_(spec, image, classes) {}
 
   double Gradient(const Batch& batch, const PhiloxStream&,
-                  std::span<const float> masked, std::span<float> dense,
-                  std::span<float> masked_gradient,
-                  std::span<float> dense_gradient) override {
-    return cnn_.Gradient(batch.x, batch.labels, masked, dense, masked_gradient,
-                         dense_gradient);
+                  std::span<const float> coded, std::span<float> plain,
+                  std::span<float> coded_gradient,
+                  std::span<float> plain_gradient) override {
+    return cnn_.Gradient(batch.x, batch.labels, coded, plain, coded_gradient,
+                         plain_gradient);
   }
 
-  Score Evaluate(const Batch& batch, std::span<const float> masked,
-                 std::span<const float> dense) override {
-    return CrossEntropy(cnn_.Logits(batch.x, batch.examples, masked, dense),
+  Score Evaluate(const Batch& batch, std::span<const float> coded,
+                 std::span<const float> plain) override {
+    return CrossEntropy(cnn_.Logits(batch.x, batch.examples, coded, plain),
                         batch.labels, nullptr);
   }
 
@@ -48,21 +48,21 @@ Result<Model> MakeCnn(const ModelSettings& settings, const Data& data) {
 
   Model model;
   model.layout = cnn->layout();
-  model.trainable_dense = cnn->trainable_dense();
-  model.initialize = [cnn](uint64_t seed, std::span<float> masked,
-                           std::span<float> dense) {
-    cnn->Initialize(seed, masked, dense);
+  model.trainable_plain = cnn->trainable_plain();
+  model.initialize = [cnn](uint64_t seed, std::span<float> coded,
+                           std::span<float> plain) {
+    cnn->Initialize(seed, coded, plain);
   };
   model.make_network = [&spec, image, classes] {
     return std::make_unique<CnnNetwork>(spec, image, classes);
   };
   model.torchscript = [cnn, &spec, mean = data.mean, std = data.std](
-                          std::span<const float> masked,
-                          std::span<const float> dense) {
+                          std::span<const float> coded,
+                          std::span<const float> plain) {
     std::vector<bool> pool_after;
     for (const CnnBlock& block : spec.blocks) pool_after.push_back(block.pool);
     return MakeTorchScript(
-        TensorsOf(cnn->layout(), cnn->trainable_dense(), masked, dense),
+        TensorsOf(cnn->layout(), cnn->trainable_plain(), coded, plain),
         CnnSource(pool_after, mean, std));
   };
   return model;

@@ -82,19 +82,19 @@ double TestVariance(const Data& data) {
 // Finds, before training, what only shows when the module computes: one step
 // and one evaluation of the first training examples.
 void TryOut(const Model& model, const Data& data) {
-  std::vector<float> masked(model.layout.masked_params());
-  std::vector<float> dense(model.layout.dense_values());
-  model.initialize(0, masked, dense);
-  std::vector<float> masked_gradient(masked.size());
-  std::vector<float> dense_gradient(model.trainable_dense);
+  std::vector<float> coded(model.layout.coded_params());
+  std::vector<float> plain(model.layout.plain_values());
+  model.initialize(0, coded, plain);
+  std::vector<float> coded_gradient(coded.size());
+  std::vector<float> plain_gradient(model.trainable_plain);
   std::vector<uint32_t> examples(std::min<uint64_t>(2, data.train_examples));
   std::iota(examples.begin(), examples.end(), 0u);
   Batch batch;
   data.train_batch(examples, {0, Purpose::kAugment, 0}, batch);
   const auto network = model.make_network();
-  network->Gradient(batch, {0, Purpose::kDropout, 0}, masked, dense,
-                    masked_gradient, dense_gradient);
-  network->Evaluate(batch, masked, dense);
+  network->Gradient(batch, {0, Purpose::kDropout, 0}, coded, plain,
+                    coded_gradient, plain_gradient);
+  network->Evaluate(batch, coded, plain);
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
   ScriptSpec spec;
   spec.name = settings.torchscript;
   spec.contents = std::move(*contents);
-  spec.masked = settings.masked;
+  spec.coded = settings.coded;
   spec.loss = *loss;
   try {
     if (data.target == Target::kNumbers) {

@@ -170,7 +170,7 @@ ModelSettings Settings(const std::string& path) {
 struct Made {
   Data data;
   Model model;
-  std::vector<float> masked, dense, masked_gradient, dense_gradient;
+  std::vector<float> coded, plain, coded_gradient, plain_gradient;
   std::unique_ptr<Network> network;
 
   Made(Data from, const ModelSettings& settings) : data(std::move(from)) {
@@ -180,18 +180,18 @@ struct Made {
       std::abort();
     }
     model = std::move(*made);
-    masked.resize(model.layout.masked_params());
-    dense.resize(model.layout.dense_values());
-    masked_gradient.assign(masked.size(), NAN);
-    dense_gradient.assign(model.trainable_dense, NAN);
-    model.initialize(1, masked, dense);
+    coded.resize(model.layout.coded_params());
+    plain.resize(model.layout.plain_values());
+    coded_gradient.assign(coded.size(), NAN);
+    plain_gradient.assign(model.trainable_plain, NAN);
+    model.initialize(1, coded, plain);
     network = model.make_network();
   }
 
   double Gradient(std::span<const uint32_t> examples, uint32_t step = 1) {
     return network->Gradient(MakeBatch(data, examples),
-                             {9, Purpose::kDropout, step}, masked, dense,
-                             masked_gradient, dense_gradient);
+                             {9, Purpose::kDropout, step}, coded, plain,
+                             coded_gradient, plain_gradient);
   }
 };
 
@@ -219,10 +219,10 @@ std::vector<float> Joined(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
-std::vector<std::string> MaskedNames(const Model& model) {
+std::vector<std::string> CodedNames(const Model& model) {
   std::vector<std::string> names;
   for (const TensorLayout& tensor : model.layout.tensors) {
-    if (tensor.masked) names.push_back(tensor.name);
+    if (tensor.coded) names.push_back(tensor.name);
   }
   return names;
 }
@@ -237,38 +237,37 @@ TEST(TorchScriptModel, LayoutAndInitialValuesAreTheFiles) {
   EXPECT_EQ(names, (std::vector<std::string>{
                        "conv.weight", "bn.weight", "bn.bias", "fc.weight",
                        "fc.bias", "bn.running_mean", "bn.running_var"}));
-  EXPECT_EQ(MaskedNames(made.model),
+  EXPECT_EQ(CodedNames(made.model),
             (std::vector<std::string>{"conv.weight", "fc.weight"}));
-  EXPECT_EQ(made.model.trainable_dense, 8 + 8 + kClasses);
+  EXPECT_EQ(made.model.trainable_plain, 8 + 8 + kClasses);
   EXPECT_STREQ(made.model.metric, "accuracy");
   std::map<std::string, at::Tensor> tensors;
   const Module module = Load(path);
   for (const auto& t : module.named_parameters()) tensors[t.name] = t.value;
   for (const auto& t : module.named_buffers()) tensors[t.name] = t.value;
-  EXPECT_EQ(made.masked,
-            Joined({tensors["conv.weight"], tensors["fc.weight"]}));
-  EXPECT_EQ(made.dense, Joined({tensors["bn.weight"], tensors["bn.bias"],
+  EXPECT_EQ(made.coded, Joined({tensors["conv.weight"], tensors["fc.weight"]}));
+  EXPECT_EQ(made.plain, Joined({tensors["bn.weight"], tensors["bn.bias"],
                                 tensors["fc.bias"], tensors["bn.running_mean"],
                                 tensors["bn.running_var"]}));
 }
 
 TEST(TorchScriptModel, PatternsChooseWhatIsMasked) {
   const std::string path = MakeFile(kConvTensors, ConvSource());
-  const auto masked = [&](const char* patterns) {
+  const auto coded = [&](const char* patterns) {
     ModelSettings settings = Settings(path);
-    settings.masked = patterns;
-    return MaskedNames(
+    settings.coded = patterns;
+    return CodedNames(
         Made(MakeData(Input::kImages, Target::kClass), settings).model);
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(masked("fc.*"), (Names{"fc.weight", "fc.bias"}));
-  EXPECT_EQ(masked("!conv.*"), (Names{"fc.weight"}));
-  EXPECT_EQ(masked("*.weight, !bn.*"), (Names{"conv.weight", "fc.weight"}));
+  EXPECT_EQ(coded("fc.*"), (Names{"fc.weight", "fc.bias"}));
+  EXPECT_EQ(coded("!conv.*"), (Names{"fc.weight"}));
+  EXPECT_EQ(coded("*.weight, !bn.*"), (Names{"conv.weight", "fc.weight"}));
   for (const auto& [patterns, why] : std::map<std::string, std::string>{
            {"fc.weight,nope*", "'nope*'"},
            {"!*", "no tensor would be compressed"}}) {
     ModelSettings settings = Settings(path);
-    settings.masked = patterns;
+    settings.coded = patterns;
     const Result<Model> model = MakeTorchScriptModel(
         settings, MakeData(Input::kImages, Target::kClass));
     ASSERT_FALSE(model) << patterns;
@@ -298,14 +297,14 @@ Step Reference(const std::string& path, const at::Tensor& input,
 }
 
 void ExpectGradients(const Made& made, const Step& expected) {
-  std::vector<at::Tensor> masked, dense;
+  std::vector<at::Tensor> coded, plain;
   for (const TensorLayout& tensor : made.model.layout.tensors) {
     if (!expected.gradients.contains(tensor.name)) continue;
-    (tensor.masked ? masked : dense)
+    (tensor.coded ? coded : plain)
         .push_back(expected.gradients.at(tensor.name));
   }
-  ExpectClose(made.masked_gradient, Joined(masked), 1e-5);
-  ExpectClose(made.dense_gradient, Joined(dense), 1e-5);
+  ExpectClose(made.coded_gradient, Joined(coded), 1e-5);
+  ExpectClose(made.plain_gradient, Joined(plain), 1e-5);
 }
 
 TEST(TorchScriptModel, GradientIsLibTorchs) {
@@ -319,7 +318,7 @@ TEST(TorchScriptModel, GradientIsLibTorchs) {
       });
   EXPECT_NEAR(loss, expected.loss, 1e-6);
   ExpectGradients(made, expected);
-  ExpectClose(std::span(made.dense).subspan(made.model.trainable_dense),
+  ExpectClose(std::span(made.plain).subspan(made.model.trainable_plain),
               Joined({expected.buffers.at("bn.running_mean"),
                       expected.buffers.at("bn.running_var")}),
               1e-6);
@@ -330,14 +329,14 @@ TEST(TorchScriptModel, FedAvgIsLibTorchsSgd) {
   Result<Task> task =
       MakeTask(MakeData(Input::kImages, Target::kClass), Settings(path));
   ASSERT_TRUE(task);
-  const size_t params = task->model.layout.masked_params();
+  const size_t params = task->model.layout.coded_params();
   LocalModel local;
   std::vector<float> weights(params), state;
   local.update.resize(params);
-  local.dense.resize(task->model.layout.dense_values());
-  local.masked_gradient.resize(params);
-  local.dense_gradient.resize(task->model.trainable_dense);
-  task->model.initialize(1, weights, local.dense);
+  local.plain.resize(task->model.layout.plain_values());
+  local.coded_gradient.resize(params);
+  local.plain_gradient.resize(task->model.trainable_plain);
+  task->model.initialize(1, weights, local.plain);
   TrainSettings train{.epochs = 2, .batch = 4, .lr = 0.01f};
   const auto learner = task->make_learner();
   ASSERT_TRUE(FindMethod("fedavg")->train(
@@ -366,12 +365,12 @@ TEST(TorchScriptModel, FedAvgIsLibTorchsSgd) {
   std::map<std::string, at::Tensor> trained;
   for (const auto& t : module.named_parameters()) trained[t.name] = t.value;
   for (const auto& t : module.named_buffers()) trained[t.name] = t.value;
-  std::vector<float> masked(params);
-  for (size_t i = 0; i < params; ++i) masked[i] = weights[i] + local.update[i];
-  ExpectClose(masked, Joined({trained["conv.weight"], trained["fc.weight"]}),
+  std::vector<float> coded(params);
+  for (size_t i = 0; i < params; ++i) coded[i] = weights[i] + local.update[i];
+  ExpectClose(coded, Joined({trained["conv.weight"], trained["fc.weight"]}),
               1e-5);
   ExpectClose(
-      local.dense,
+      local.plain,
       Joined({trained["bn.weight"], trained["bn.bias"], trained["fc.bias"],
               trained["bn.running_mean"], trained["bn.running_var"]}),
       1e-5);
@@ -384,18 +383,18 @@ TEST(TorchScriptModel, EveryMethodTrainsIt) {
   const Result<Task> task =
       MakeTask(MakeData(Input::kImages, Target::kClass), Settings(path));
   ASSERT_TRUE(task);
-  const size_t params = task->model.layout.masked_params();
+  const size_t params = task->model.layout.coded_params();
   for (const Method& method : Methods()) {
     std::vector<float> results[2];
     for (std::vector<float>& result : results) {
       LocalModel local;
       std::vector<float> weights(params), state;
       local.update.resize(params);
-      local.dense.resize(task->model.layout.dense_values());
-      local.masked_gradient.resize(params);
-      local.dense_gradient.resize(task->model.trainable_dense);
-      task->model.initialize(1, weights, local.dense);
-      const std::vector<float> before = local.dense;
+      local.plain.resize(task->model.layout.plain_values());
+      local.coded_gradient.resize(params);
+      local.plain_gradient.resize(task->model.trainable_plain);
+      task->model.initialize(1, weights, local.plain);
+      const std::vector<float> before = local.plain;
       MethodSettings settings;
       if (method.magnitude > 0) {
         settings.mask.magnitude = static_cast<float>(method.magnitude);
@@ -415,9 +414,9 @@ TEST(TorchScriptModel, EveryMethodTrainsIt) {
                                 state,
                                 {}},
                                local));
-      EXPECT_NE(local.dense, before) << method.name;
+      EXPECT_NE(local.plain, before) << method.name;
       result = local.update;
-      result.insert(result.end(), local.dense.begin(), local.dense.end());
+      result.insert(result.end(), local.plain.begin(), local.plain.end());
       for (const float v : result) ASSERT_TRUE(std::isfinite(v)) << method.name;
     }
     EXPECT_EQ(results[0], results[1]) << method.name;
@@ -450,21 +449,21 @@ TEST(TorchScriptModel, EqualCallsGiveEqualBytes) {
                             "  x = torch.sigmoid(x * 2.0 + 1.0) * x\n")),
         StatefulFile()}) {
     Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
-    const std::vector<float> dense = made.dense;
+    const std::vector<float> plain = made.plain;
     made.Gradient(kExamples);
-    const std::vector<float> gradient = made.masked_gradient;
-    const std::vector<float> dense_after = made.dense;
+    const std::vector<float> gradient = made.coded_gradient;
+    const std::vector<float> plain_after = made.plain;
     const Batch batch = MakeBatch(made.data, kExamples);
-    const double loss = made.network->Evaluate(batch, made.masked, dense).loss;
+    const double loss = made.network->Evaluate(batch, made.coded, plain).loss;
     for (int call = 0; call < 5; ++call) {
       // Another batch of another size, other draws, and LibTorch's generator.
       made.Gradient(std::span(kExamples).first(3), 2);
       at::manual_seed(static_cast<uint64_t>(call));
-      made.dense = dense;
+      made.plain = plain;
       made.Gradient(kExamples);
-      EXPECT_EQ(made.masked_gradient, gradient) << call;
-      EXPECT_EQ(made.dense, dense_after) << call;
-      EXPECT_EQ(made.network->Evaluate(batch, made.masked, dense).loss, loss);
+      EXPECT_EQ(made.coded_gradient, gradient) << call;
+      EXPECT_EQ(made.plain, plain_after) << call;
+      EXPECT_EQ(made.network->Evaluate(batch, made.coded, plain).loss, loss);
     }
     // Workers side by side.
     std::vector<std::vector<float>> results(3);
@@ -472,14 +471,14 @@ TEST(TorchScriptModel, EqualCallsGiveEqualBytes) {
     for (std::vector<float>& result : results) {
       threads.emplace_back([&] {
         const auto network = made.model.make_network();
-        std::vector<float> mine = dense, masked_gradient(made.masked.size()),
-                           dense_gradient(made.model.trainable_dense);
+        std::vector<float> mine = plain, coded_gradient(made.coded.size()),
+                           plain_gradient(made.model.trainable_plain);
         for (int call = 0; call < 5; ++call) {
-          mine = dense;
-          network->Gradient(batch, {9, Purpose::kDropout, 1}, made.masked, mine,
-                            masked_gradient, dense_gradient);
+          mine = plain;
+          network->Gradient(batch, {9, Purpose::kDropout, 1}, made.coded, mine,
+                            coded_gradient, plain_gradient);
         }
-        result = masked_gradient;
+        result = coded_gradient;
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -494,11 +493,11 @@ TEST(TorchScriptModel, StatisticsMayBeReplaced) {
                "  self.mean = self.mean * 0.5 + x.mean()\n"
                "  return torch.matmul(x.mean([2, 3]), self.weight.t())\n");
   Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
-  ASSERT_EQ(made.dense.size(), 1u);
-  const float before = made.dense[0];
+  ASSERT_EQ(made.plain.size(), 1u);
+  const float before = made.plain[0];
   made.Gradient(kExamples);
   const Batch batch = MakeBatch(made.data, kExamples);
-  EXPECT_FLOAT_EQ(made.dense[0],
+  EXPECT_FLOAT_EQ(made.plain[0],
                   before * 0.5f + NchwInput(batch).mean().item<float>());
 }
 
@@ -525,16 +524,16 @@ TEST(TorchScriptModel, DropoutDrawsFromTheStream) {
     Made made(std::move(data), Settings(path));
     const uint32_t one[] = {1};
     made.Gradient(one, 1);
-    const std::vector<float> first = made.masked_gradient;
+    const std::vector<float> first = made.coded_gradient;
     made.Gradient(one, 2);
-    EXPECT_NE(made.masked_gradient, first) << call;
+    EXPECT_NE(made.coded_gradient, first) << call;
     made.Gradient(one, 1);
-    EXPECT_EQ(made.masked_gradient, first) << call;
+    EXPECT_EQ(made.coded_gradient, first) << call;
     // As the definition has it, word for word.
     const PhiloxStream stream{9, Purpose::kDropout, 1};
     for (uint64_t i = 0; i < 1000; ++i) {
       const bool keeps = DrawUniform(stream, i) < kept;
-      EXPECT_EQ(made.masked_gradient[i] != 0, keeps) << call << " at " << i;
+      EXPECT_EQ(made.coded_gradient[i] != 0, keeps) << call << " at " << i;
     }
   }
 }
@@ -553,7 +552,7 @@ TEST(TorchScriptModel, PixelsWithoutAClassDoNotCount) {
   EXPECT_NEAR(loss, expected.loss, 1e-6);
   ExpectGradients(made, expected);
 
-  const Score score = made.network->Evaluate(batch, made.masked, made.dense);
+  const Score score = made.network->Evaluate(batch, made.coded, made.plain);
   const at::Tensor logits =
       Load(path).forward({NchwInput(batch)}).toTensor().detach();
   uint64_t count = 0, right = 0;
@@ -576,10 +575,10 @@ TEST(TorchScriptModel, PixelsWithoutAClassDoNotCount) {
   // Nothing to learn from is no NaN.
   Batch empty = batch;
   std::fill(empty.labels.begin(), empty.labels.end(), kNoClass);
-  EXPECT_EQ(made.network->Gradient(empty, {}, made.masked, made.dense,
-                                   made.masked_gradient, made.dense_gradient),
+  EXPECT_EQ(made.network->Gradient(empty, {}, made.coded, made.plain,
+                                   made.coded_gradient, made.plain_gradient),
             0);
-  for (const float g : made.masked_gradient) EXPECT_EQ(g, 0);
+  for (const float g : made.coded_gradient) EXPECT_EQ(g, 0);
 }
 
 // FedSeg's loss as methods describe it, with plain loops.
@@ -627,16 +626,16 @@ TEST(TorchScriptModel, BackCe) {
   Batch no_gaps = partly;
   std::ranges::replace(no_gaps.labels, kNoClass, 2);
   for (const Batch& batch : {complete, partly, none, no_gaps}) {
-    const auto loss = [&](std::span<const float> masked) {
-      return made.network->Gradient(batch, {}, masked, made.dense,
-                                    made.masked_gradient, made.dense_gradient);
+    const auto loss = [&](std::span<const float> coded) {
+      return made.network->Gradient(batch, {}, coded, made.plain,
+                                    made.coded_gradient, made.plain_gradient);
     };
     const at::Tensor logits =
         Load(path).forward({NchwInput(batch)}).toTensor().detach();
-    EXPECT_NEAR(loss(made.masked), BackCeByHand(batch, logits), 1e-6);
-    const std::vector<float> gradient = made.masked_gradient;
+    EXPECT_NEAR(loss(made.coded), BackCeByHand(batch, logits), 1e-6);
+    const std::vector<float> gradient = made.coded_gradient;
     for (size_t i = 0; i < gradient.size(); ++i) {
-      std::vector<float> moved = made.masked;
+      std::vector<float> moved = made.coded;
       moved[i] += 0.01f;
       const double above = loss(moved);
       moved[i] -= 0.02f;
@@ -659,7 +658,7 @@ TEST(TorchScriptModel, NumbersGiveR2) {
       at::from_blob(all.values.data(), {20, 2}).to(at::kDouble);
   const at::Tensor outputs =
       at::matmul(at::from_blob(all.x.data(), {20, 3}),
-                 at::from_blob(made.masked.data(), {2, 3}).t())
+                 at::from_blob(made.coded.data(), {2, 3}).t())
           .to(at::kDouble);
   const double residual = (outputs - targets).square().sum().item<double>();
   const double total =
@@ -669,7 +668,7 @@ TEST(TorchScriptModel, NumbersGiveR2) {
        std::map<uint64_t, uint32_t>{{0, 8}, {8, 8}, {16, 4}}) {
     Batch batch;
     made.data.test_batch(first, count, batch);
-    score.Add(made.network->Evaluate(batch, made.masked, made.dense));
+    score.Add(made.network->Evaluate(batch, made.coded, made.plain));
   }
   EXPECT_EQ(score.count, 20u);
   EXPECT_NEAR(score.metric / 20, 1 - residual / total, 1e-6);
@@ -716,9 +715,9 @@ TEST(TorchScriptModel, UnusualParameters) {
   module.save(file);
   const std::string path = WriteFile(file.str());
   Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
-  EXPECT_EQ(MaskedNames(made.model),
+  EXPECT_EQ(CodedNames(made.model),
             (std::vector<std::string>{"a", "c", "unused"}));
-  EXPECT_TRUE(made.dense.empty());
+  EXPECT_TRUE(made.plain.empty());
   made.Gradient(kExamples);
 
   const Batch batch = MakeBatch(made.data, kExamples);
@@ -729,13 +728,13 @@ TEST(TorchScriptModel, UnusualParameters) {
                                     (a * a + c).t()),
                          Labels(batch, {6}))
       .backward();
-  ExpectClose(made.masked_gradient,
+  ExpectClose(made.coded_gradient,
               Joined({a.grad(), c.grad(), at::zeros({2, 2})}), 1e-5);
 
   // The trained file has both names, with one value.
-  for (float& v : made.masked) v += 1;
+  for (float& v : made.coded) v += 1;
   const Result<std::string> saved =
-      made.model.torchscript(made.masked, made.dense);
+      made.model.torchscript(made.coded, made.plain);
   ASSERT_TRUE(saved);
   std::istringstream stream(*saved);
   const Module loaded = torch::jit::load(stream);
@@ -749,9 +748,9 @@ TEST(TorchScriptModel, TrainedFileEvaluatesAsTheNetwork) {
   const std::string path = MakeFile(kConvTensors, ConvSource());
   Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
   made.Gradient(kExamples);
-  for (float& v : made.masked) v -= 0.25f;
+  for (float& v : made.coded) v -= 0.25f;
   const auto save = [&] {
-    return *made.model.torchscript(made.masked, made.dense);
+    return *made.model.torchscript(made.coded, made.plain);
   };
   const std::string saved = save();
   EXPECT_EQ(saved, save());
@@ -760,7 +759,7 @@ TEST(TorchScriptModel, TrainedFileEvaluatesAsTheNetwork) {
   EXPECT_FALSE(module.is_training());
   const Batch batch = MakeBatch(made.data, kExamples);
   EXPECT_NEAR(
-      made.network->Evaluate(batch, made.masked, made.dense).loss,
+      made.network->Evaluate(batch, made.coded, made.plain).loss,
       at::cross_entropy_loss(module.forward({NchwInput(batch)}).toTensor(),
                              Labels(batch, {6}), {}, at::Reduction::Sum)
           .item<double>(),

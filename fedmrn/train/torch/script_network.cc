@@ -160,7 +160,7 @@ void FindSlots(const Module& module, const std::string& prefix,
 // A tensor of the layout.
 struct Entry {
   size_t slot;
-  bool masked, trained;
+  bool coded, trained;
   float gradient_scale;
 };
 
@@ -172,7 +172,7 @@ struct Script {
   Module module;
   std::vector<Entry> entries;  // of the layout, in its order
   ModelLayout layout;
-  uint64_t trainable_dense = 0;
+  uint64_t trainable_plain = 0;
 };
 
 // A copy of the module that computes with the given values, so that nothing it
@@ -182,8 +182,8 @@ struct Copy {
   std::vector<Slot> slots;
   std::vector<at::Tensor> tensors;  // those of the layout
 
-  Copy(const Script& script, bool training, std::span<const float> masked,
-       std::span<const float> dense) {
+  Copy(const Script& script, bool training, std::span<const float> coded,
+       std::span<const float> plain) {
     {
       const at::NoGradGuard no_gradient;
       module = script.module.deepcopy();
@@ -192,13 +192,13 @@ struct Copy {
     FindSlots(module, "", slots);
     for (const Entry& entry : script.entries) {
       at::Tensor tensor = slots[entry.slot].tensor();
-      std::span<const float>& from = entry.masked ? masked : dense;
+      std::span<const float>& from = entry.coded ? coded : plain;
       const auto size = static_cast<size_t>(tensor.numel());
       std::copy_n(from.begin(), size, tensor.data_ptr<float>());
       from = from.subspan(size);
       tensors.push_back(tensor.set_requires_grad(entry.trained));
     }
-    FEDMRN_CHECK(masked.empty() && dense.empty());
+    FEDMRN_CHECK(coded.empty() && plain.empty());
   }
 };
 
@@ -208,21 +208,21 @@ class ScriptNetwork final : public Network {
       : script_(std::move(script)) {}
 
   double Gradient(const Batch& batch, const PhiloxStream& draws,
-                  std::span<const float> masked, std::span<float> dense,
-                  std::span<float> masked_gradient,
-                  std::span<float> dense_gradient) override {
+                  std::span<const float> coded, std::span<float> plain,
+                  std::span<float> coded_gradient,
+                  std::span<float> plain_gradient) override {
     return Named(script_->spec.name, [&] {
       const at::AutoGradMode with_gradient(true);
-      Copy copy(*script_, true, masked, dense);
+      Copy copy(*script_, true, coded, plain);
       at::Tensor loss;
       for (const at::Tensor& output : Forward(copy.module, batch, draws)) {
         const at::Tensor part = Loss(output, batch);
         loss = loss.defined() ? loss + part : part;
       }
       loss.backward();
-      float* to_masked = masked_gradient.data();
-      float* to_dense = dense_gradient.data();
-      float* statistics = dense.data() + script_->trainable_dense;
+      float* to_coded = coded_gradient.data();
+      float* to_plain = plain_gradient.data();
+      float* statistics = plain.data() + script_->trainable_plain;
       for (size_t i = 0; i < copy.tensors.size(); ++i) {
         const Entry& entry = script_->entries[i];
         const at::Tensor& tensor = copy.tensors[i];
@@ -238,7 +238,7 @@ class ScriptNetwork final : public Network {
           statistics = std::copy_n(now.data_ptr<float>(), size, statistics);
           continue;
         }
-        float*& to = entry.masked ? to_masked : to_dense;
+        float*& to = entry.coded ? to_coded : to_plain;
         if (!tensor.grad().defined()) {  // the loss does not depend on it
           to = std::fill_n(to, size, 0.0f);
           continue;
@@ -253,11 +253,11 @@ class ScriptNetwork final : public Network {
     });
   }
 
-  Score Evaluate(const Batch& batch, std::span<const float> masked,
-                 std::span<const float> dense) override {
+  Score Evaluate(const Batch& batch, std::span<const float> coded,
+                 std::span<const float> plain) override {
     return Named(script_->spec.name, [&] {
       const at::NoGradGuard no_gradient;
-      Copy copy(*script_, false, masked, dense);
+      Copy copy(*script_, false, coded, plain);
       // One that was traced in training mode drops something even here.
       const at::Tensor output =
           Forward(copy.module, batch, {0, Purpose::kDropout, 0}).front();
@@ -476,10 +476,10 @@ void CheckForward(const Module& module) {
   }
 }
 
-// Which trainable tensors are masked: ModelSettings::masked.
-class MaskedPatterns {
+// Which trainable tensors are coded: ModelSettings::coded.
+class CodedPatterns {
  public:
-  explicit MaskedPatterns(const std::string& text) {
+  explicit CodedPatterns(const std::string& text) {
     std::istringstream list(text);
     for (std::string item; std::getline(list, item, ',');) {
       const size_t begin = item.find_first_not_of(" \t");
@@ -556,18 +556,18 @@ void BuildLayout(Script& script) {
   std::vector<Slot> slots;
   FindSlots(script.module, "", slots);
   SeparateTensors(slots);
-  MaskedPatterns patterns(script.spec.masked);
-  const auto add = [&](size_t i, bool masked, bool trained) {
+  CodedPatterns patterns(script.spec.coded);
+  const auto add = [&](size_t i, bool coded, bool trained) {
     const Slot& slot = slots[i];
     const at::IntArrayRef shape = slot.tensor().sizes();
     script.layout.tensors.push_back(
-        {slot.name, {shape.begin(), shape.end()}, masked});
+        {slot.name, {shape.begin(), shape.end()}, coded});
     const auto& scale = script.spec.gradient_scale;
     script.entries.push_back(
-        {i, masked, trained, scale ? scale(slot.name) : 1.0f});
+        {i, coded, trained, scale ? scale(slot.name) : 1.0f});
   };
   std::vector<size_t> statistics;
-  bool any_masked = false;
+  bool any_coded = false;
   for (size_t i = 0; i < slots.size(); ++i) {
     const at::Tensor tensor = slots[i].tensor();
     const bool trained = slots[i].parameter && tensor.requires_grad();
@@ -585,11 +585,11 @@ void BuildLayout(Script& script) {
       statistics.push_back(i);
       continue;
     }
-    const bool masked = patterns.Match(slots[i]);
-    any_masked |= masked;
-    add(i, masked, true);
-    if (!masked) {
-      script.trainable_dense += static_cast<uint64_t>(tensor.numel());
+    const bool coded = patterns.Match(slots[i]);
+    any_coded |= coded;
+    add(i, coded, true);
+    if (!coded) {
+      script.trainable_plain += static_cast<uint64_t>(tensor.numel());
     }
   }
   if (script.entries.empty()) {
@@ -598,7 +598,7 @@ void BuildLayout(Script& script) {
         "that requires a gradient)");
   }
   patterns.CheckAllUsed();
-  if (!any_masked) {
+  if (!any_coded) {
     Refuse("no tensor would be compressed; name some with model.masked");
   }
   for (const size_t i : statistics) add(i, false, false);
@@ -628,14 +628,14 @@ void AddTensors(const std::string& prefix, const c10::IValue& value,
   }
 }
 
-Result<std::string> Save(const Script& script, std::span<const float> masked,
-                         std::span<const float> dense) {
+Result<std::string> Save(const Script& script, std::span<const float> coded,
+                         std::span<const float> plain) {
   // LibTorch does not promise that two modules may be written at a time.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   try {
     std::ostringstream file;
-    Copy(script, false, masked, dense).module.save(file);
+    Copy(script, false, coded, plain).module.save(file);
     return std::move(file).str();
   } catch (const std::exception& error) {
     return Error{ErrorCode::kBadValue, script.spec.name + ": " + Reason(error)};
@@ -678,18 +678,18 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
 
   Model model;
   model.layout = script->layout;
-  model.trainable_dense = script->trainable_dense;
+  model.trainable_plain = script->trainable_plain;
   model.metric = data.target == Target::kNumbers        ? "R2"
                  : data.target == Target::kPixelClasses ? "pixel accuracy"
                                                         : "accuracy";
-  model.initialize = [script](uint64_t, std::span<float> masked,
-                              std::span<float> dense) {
+  model.initialize = [script](uint64_t, std::span<float> coded,
+                              std::span<float> plain) {
     std::vector<Slot> slots;
     FindSlots(script->module, "", slots);
     for (const Entry& entry : script->entries) {
       const at::Tensor tensor = slots[entry.slot].tensor();
       const auto size = static_cast<size_t>(tensor.numel());
-      std::span<float>& to = entry.masked ? masked : dense;
+      std::span<float>& to = entry.coded ? coded : plain;
       std::copy_n(tensor.data_ptr<float>(), size, to.begin());
       to = to.subspan(size);
     }
@@ -697,9 +697,9 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
   model.make_network = [script] {
     return std::make_unique<ScriptNetwork>(script);
   };
-  model.torchscript = [script](std::span<const float> masked,
-                               std::span<const float> dense) {
-    return Save(*script, masked, dense);
+  model.torchscript = [script](std::span<const float> coded,
+                               std::span<const float> plain) {
+    return Save(*script, coded, plain);
   };
   return model;
 }

@@ -30,7 +30,7 @@ enum class ScriptLoss { kCrossEntropy, kMse, kBackCe };
 struct ScriptSpec {
   std::string name;      // in messages: its file
   std::string contents;  // of that
-  std::string masked;    // as in ModelSettings
+  std::string coded;     // as in ModelSettings
   ScriptLoss loss = ScriptLoss::kCrossEntropy;
   double variance = 1;  // of the test targets, for R2
   // By which a tensor's gradient is multiplied; null: 1.
