@@ -15,18 +15,18 @@ constexpr size_t kHashDigits = 64;
 
 }  // namespace
 
-std::string ClientStates::Path(uint32_t client, uint32_t round) const {
+std::string States::Path(uint32_t client, uint32_t round) const {
   return folder_ + "/" + std::to_string(client) + "-" + std::to_string(round) +
          ".state";
 }
 
-Result<std::vector<float>> ClientStates::Load(uint32_t client) const {
+Result<std::vector<float>> States::Load(uint32_t client) const {
   std::string path;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = current_.find(client);
-    if (found == current_.end()) return std::vector<float>();
-    if (folder_.empty()) return in_memory_.at(client);
+    const auto found = valid_.find(client);
+    if (found == valid_.end()) return std::vector<float>();
+    if (folder_.empty()) return valid_states_.at(client);
     path = Path(client, found->second);
   }
   const Result<Bytes> bytes = ReadFile(path);
@@ -43,8 +43,7 @@ Result<std::vector<float>> ClientStates::Load(uint32_t client) const {
   return state;
 }
 
-Status ClientStates::Save(uint32_t client, uint32_t round,
-                          const std::vector<float>& state) {
+Status States::Keep(uint32_t client, uint32_t round, std::vector<float> state) {
   if (state.empty()) return Ok();
   if (!folder_.empty()) {
     std::error_code error;
@@ -56,25 +55,39 @@ Status ClientStates::Save(uint32_t client, uint32_t round,
     AppendLe(std::span<const float>(state), bytes);
     const std::string hash = Sha256Hex(bytes);
     bytes.insert(bytes.end(), hash.begin(), hash.end());
-    const Status written = WriteFileAtomically(Path(client, round), bytes);
-    if (!written) return written;
+    FEDMRN_TRY(WriteFileAtomically(Path(client, round), bytes));
   }
   const std::lock_guard lock(mutex_);
-  current_[client] = round;
-  if (folder_.empty()) in_memory_[client] = state;
+  kept_[client] = round;
+  if (folder_.empty()) kept_states_[client] = std::move(state);
   return Ok();
 }
 
-std::string ClientStates::List() const {
+void States::Commit(uint32_t round, std::span<const uint32_t> clients) {
+  const std::lock_guard lock(mutex_);
+  for (const uint32_t client : clients) {
+    const auto found = kept_.find(client);
+    if (found == kept_.end() || found->second != round) continue;
+    valid_[client] = round;
+    if (folder_.empty()) {
+      valid_states_[client] = std::move(kept_states_[client]);
+    }
+  }
+  kept_.clear();
+  kept_states_.clear();
+}
+
+std::string States::List() const {
   std::string list;
-  for (const auto& [client, round] : current_) {
+  for (const auto& [client, round] : valid_) {
     list += std::to_string(client) + "-" + std::to_string(round) + "\n";
   }
   return list;
 }
 
-Status ClientStates::Restore(std::string_view list) {
-  current_.clear();
+Status States::Restore(std::string_view list) {
+  valid_.clear();
+  kept_.clear();
   while (!list.empty()) {
     uint32_t client = 0, round = 0;
     const char* const end = list.data() + list.size();
@@ -85,20 +98,20 @@ Status ClientStates::Restore(std::string_view list) {
         second.ptr == end || *second.ptr != '\n') {
       return Error{ErrorCode::kBadFormat, "the list of client states is bad"};
     }
-    current_[client] = round;
+    valid_[client] = round;
     list.remove_prefix(static_cast<size_t>(second.ptr + 1 - list.data()));
   }
-  before_ = current_;
+  before_ = valid_;
   return Ok();
 }
 
-void ClientStates::RemoveOld() {
-  if (folder_.empty() || current_.empty()) return;
+void States::RemoveOld() {
+  if (folder_.empty() || valid_.empty()) return;
   std::set<std::string> kept;
-  for (const auto* list : {&current_, &before_}) {
+  for (const auto* list : {&valid_, &before_}) {
     for (const auto& [client, round] : *list) kept.insert(Path(client, round));
   }
-  before_ = current_;
+  before_ = valid_;
   std::error_code error;
   for (const auto& entry :
        std::filesystem::directory_iterator(folder_, error)) {
@@ -108,7 +121,7 @@ void ClientStates::RemoveOld() {
   }
 }
 
-void ClientStates::RemoveAll() {
+void States::RemoveAll() {
   std::error_code ignored;
   if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
 }

@@ -3,14 +3,21 @@
 // have none. It stands on the clients' side of the executor; the server never
 // sees it.
 //
-// Each save is a file of its own, CLIENT-ROUND.state, and a checkpoint lists
-// those that were current. So a run that was killed goes on from the states of
+// A state is made valid in two phases. A client keeps the state that belongs to
+// its answer; it becomes the client's state when the round has counted that
+// answer (Commit). If the frame was damaged or refused, or the whole sample was
+// too small, the client goes on from the state before: error feedback must not
+// forget what never arrived.
+//
+// Each state is a file of its own, CLIENT-ROUND.state, and a checkpoint lists
+// those that were valid. So a run that was killed goes on from the states of
 // its checkpoint, and memory does not grow with the clients.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,23 +27,27 @@
 namespace fedmrn::client {
 
 // Thread-safe for different clients.
-class ClientStates {
+class States {
  public:
   // `folder` empty: in memory only.
-  explicit ClientStates(std::string folder) : folder_(std::move(folder)) {}
+  explicit States(std::string folder) : folder_(std::move(folder)) {}
 
-  // Empty if the client has none.
+  // The client's valid state; empty if it has none.
   Result<std::vector<float>> Load(uint32_t client) const;
-  // An empty state is not saved.
-  Status Save(uint32_t client, uint32_t round, const std::vector<float>& state);
+  // Keeps what the client's answer in this round leaves behind, in place of
+  // what it kept and never committed. An empty state is not kept.
+  Status Keep(uint32_t client, uint32_t round, std::vector<float> state);
+  // What these clients kept in this round is valid from now on; all else that
+  // was kept is forgotten.
+  void Commit(uint32_t round, std::span<const uint32_t> clients);
 
-  // Client and round of each current state, a line each: for checkpoints.
+  // Client and round of each valid state, a line each: for checkpoints.
   std::string List() const;
   Status Restore(std::string_view list);
   // Removes the files that neither this list nor the one before it names: a
   // run keeps two checkpoints.
   void RemoveOld();
-  // Of a finished run, which nobody goes on with.
+  // For a finished run, which nobody goes on with.
   void RemoveAll();
 
  private:
@@ -44,9 +55,12 @@ class ClientStates {
 
   std::string folder_;
   mutable std::mutex mutex_;
-  std::map<uint32_t, uint32_t> current_;  // client -> round
-  std::map<uint32_t, uint32_t> before_;   // of the checkpoint before
-  std::map<uint32_t, std::vector<float>> in_memory_;
+  // Client -> round.
+  std::map<uint32_t, uint32_t> valid_;
+  std::map<uint32_t, uint32_t> kept_;    // not yet committed
+  std::map<uint32_t, uint32_t> before_;  // valid in the checkpoint before
+  // Without a folder: the states themselves.
+  std::map<uint32_t, std::vector<float>> valid_states_, kept_states_;
 };
 
 }  // namespace fedmrn::client

@@ -134,6 +134,9 @@ constexpr auto kRows = std::to_array<Row>({
      kFromOne},
     {KEY(rounds.weight), "a client's weight: its number of these, or equal",
      "examples|batches|equal"},
+    {KEY(rounds.deadline_s),
+     "a client that has not answered after so many seconds is dropped; 0: "
+     "never"},
     {KEY(faults.drop), "chance that a client never answers", "", kShare},
     {KEY(faults.crash), "chance that it stops in its training", "", kShare},
     {KEY(faults.corrupt), "chance that its frame is damaged", "", kShare},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fedmrn/base/result.h"
+#include "fedmrn/client/fault_settings.h"
 
 namespace fedmrn::sim {
 
@@ -72,15 +73,9 @@ struct Config {
     uint32_t clients_per_round = 10;
     uint32_t min_clients = 1;
     std::string weight = "examples";  // examples | batches | equal
+    double deadline_s = 0;            // 0: never
   } rounds;
-  // Injected faults: a client's chance, per round, to fail in this way.
-  struct {
-    double drop = 0;     // never answers
-    double crash = 0;    // stops in the middle of its training
-    double corrupt = 0;  // its frame arrives damaged
-    double delay = 0;    // answers late, by delay_s
-    double delay_s = 1;
-  } faults;
+  client::FaultSettings faults;  // injected
   struct {
     uint32_t workers = 0;  // 0: one per core
     uint32_t checkpoint_every = 1;

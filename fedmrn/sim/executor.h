@@ -3,19 +3,21 @@
 // that threads, processes and other machines can stand behind it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "fedmrn/base/bytes.h"
+#include "fedmrn/base/result.h"
+#include "fedmrn/client/client.h"
 #include "fedmrn/client/states.h"
-#include "fedmrn/core/frame.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/partition.h"
 #include "fedmrn/sim/progress.h"
 #include "fedmrn/sim/workers.h"
-#include "fedmrn/train/method/method.h"
 
 namespace fedmrn::sim {
 
@@ -26,57 +28,51 @@ struct RoundOrder {
   ByteView broadcast;
 };
 
-struct Answer {
-  Bytes frame;          // empty: the client failed
-  std::string failure;  // why, for the log
-  // What the client says about itself, for the log.
-  double train_s = 0;
-  double encode_s = 0;
-};
+// An answer of a client, or why there is none.
+using OnAnswer =
+    std::function<void(uint32_t client, Result<client::Answer> answer)>;
 
 class Executor {
  public:
   virtual ~Executor() = default;
-  // One answer per client, in the order of the clients.
-  virtual std::vector<Answer> Execute(const RoundOrder& order) = 0;
+
+  // Asks each client once and hands its answer on as it arrives, in any order,
+  // by one thread at a time; so the server holds one frame, not a round's. A
+  // client that fails or does not answer within rounds.deadline_s is an answer
+  // too. An error means that the executor itself failed, or kStopped that
+  // `stop` was set; then answers may be missing.
+  virtual Status Execute(const RoundOrder& order, const OnAnswer& on_answer,
+                         const std::atomic<bool>& stop) = 0;
+
+  // The round has counted the answers of these clients, so what they kept for
+  // it is valid: see client::States. All others' is forgotten.
+  virtual Status Commit(uint32_t round, std::span<const uint32_t> clients) = 0;
 };
 
-// Clients as threads of this process.
-class ThreadExecutor final : public Executor {
- public:
-  // All references outlive it.
-  ThreadExecutor(const Config& config, const train::Task& task,
-                 const Partition& partition, Workers& workers,
-                 client::ClientStates& states, Progress& progress);
-
-  std::vector<Answer> Execute(const RoundOrder& order) override;
-
- private:
-  Answer RunClient(const RoundOrder& order, uint32_t client, Worker& worker);
-  // The update that local training left in `local`, as a frame.
-  Result<Bytes> Encode(const FrameHeader& header, uint64_t draw_seed,
-                       train::LocalModel& local,
-                       std::vector<float>& state) const;
-
-  const Config& config_;
-  const train::Task& task_;
-  const Partition& partition_;
-  Workers& workers_;
-  client::ClientStates& states_;
-  Progress& progress_;
-  const train::Method& method_;
-  train::TrainSettings train_;
-  train::MethodSettings settings_;
+// What an executor may be made of. All outlive it.
+struct ExecutorParts {
+  const Config& config;
+  const train::Task& task;
+  const Partition& partition;
+  Workers& workers;
+  client::States& states;
+  Progress& progress;
 };
 
-// Of one client in one round.
-struct ClientSeeds {
-  uint64_t noise;  // goes on the wire
-  uint64_t draw;   // never leaves the client
+struct ExecutorRow {
+  std::string_view name;
+  std::unique_ptr<Executor> (*make)(const ExecutorParts& parts);
 };
-ClientSeeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client);
 
+// The first is the default.
+std::span<const ExecutorRow> Executors();
+
+// What the run's clients are told.
+client::Settings ClientSettingsOf(const Config& config);
 // The [method] section as the method and its codec take it.
 train::MethodSettings MethodSettingsOf(const Config& config);
+
+// Rows of the table.
+std::unique_ptr<Executor> MakeThreadExecutor(const ExecutorParts& parts);
 
 }  // namespace fedmrn::sim

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -15,6 +16,12 @@ namespace fedmrn::sim {
 namespace {
 
 using Ids = std::vector<uint32_t>;
+
+// What came back from a client: a frame, or why there is none.
+struct Answer {
+  Bytes frame;
+  std::string failure;
+};
 
 Partition OfSizes(const std::vector<uint32_t>& sizes) {
   Partition partition;
@@ -46,9 +53,35 @@ class ThreadExecutorTest : public testing::Test {
   std::vector<Answer> Execute(uint32_t workers, ByteView broadcast,
                               const Ids& clients, uint32_t attempt = 0) {
     Workers threads(task_, workers);
-    ThreadExecutor executor(config_, task_, partition_, threads, states_,
-                            progress_);
-    return executor.Execute({4, attempt, clients, broadcast});
+    return Execute(config_, threads, states_, {4, attempt, clients, broadcast});
+  }
+
+  // In the order of the clients, whatever the order of arrival.
+  std::vector<Answer> Execute(const Config& config, Workers& workers,
+                              client::States& states, const RoundOrder& order,
+                              const Ids& counted = {}) {
+    const auto executor = MakeThreadExecutor(
+        {config, task_, partition_, workers, states, progress_});
+    std::map<uint32_t, Answer> arrived;
+    const Status executed = executor->Execute(
+        order,
+        [&](uint32_t client, const Result<client::Answer>& answer) {
+          EXPECT_FALSE(arrived.contains(client));
+          arrived[client] = answer ? Answer{answer->frame, ""}
+                                   : Answer{{}, answer.error().ToString()};
+        },
+        progress_.stop);
+    EXPECT_EQ(executed.ok(), !progress_.stop);
+    if (!executed) {
+      EXPECT_EQ(executed.error().code, ErrorCode::kStopped);
+    }
+    EXPECT_TRUE(executor->Commit(order.round, counted));
+    std::vector<Answer> answers;
+    for (const uint32_t client : order.clients) {
+      EXPECT_TRUE(arrived.contains(client) || progress_.stop);
+      answers.push_back(arrived[client]);
+    }
+    return answers;
   }
   std::vector<Answer> Execute(uint32_t workers = 2) {
     return Execute(workers, Broadcast(), clients_);
@@ -84,7 +117,7 @@ class ThreadExecutorTest : public testing::Test {
   const Ids clients_ = {0, 1, 3, 4, 6};
   const GlobalModel model_ = {Normal(1, train::kFakeParams, 0.1f),
                               Normal(2, train::kFakePlain, 0.1f)};
-  client::ClientStates states_{""};
+  client::States states_{""};
   Progress progress_;
 };
 
@@ -105,7 +138,7 @@ TEST_F(ThreadExecutorTest, SameBytesForAnyNumberOfWorkers) {
   }
 }
 
-TEST_F(ThreadExecutorTest, LongestFirstAnswersInOrder) {
+TEST_F(ThreadExecutorTest, LongestFirst) {
   std::vector<train::FakeStep> steps;
   const std::vector<Bytes> frames = Frames(Execute(3));
   task_ = train::MakeFakeTask(&steps);
@@ -164,12 +197,10 @@ TEST_F(ThreadExecutorTest, SeedsOfClientsAndRounds) {
   for (const uint64_t seed : {1, 2}) {
     Configure({"seed=" + std::to_string(seed)});
     Workers threads(task_, 1);
-    ThreadExecutor executor(config_, task_, partition_, threads, states_,
-                            progress_);
     for (const uint32_t round : {4, 5}) {
       const Bytes broadcast = Broadcast(round);
-      for (const Answer& answer :
-           executor.Execute({round, 0, clients_, broadcast})) {
+      for (const Answer& answer : Execute(config_, threads, states_,
+                                          {round, 0, clients_, broadcast})) {
         const Result<FrameView> frame = ParseFrame(answer.frame);
         ASSERT_TRUE(frame) << answer.failure;
         EXPECT_EQ(frame->noise.kind, NoiseKind::kUniform);
@@ -199,8 +230,8 @@ TEST_F(ThreadExecutorTest, FramesFitTheRound) {
   }
 }
 
-// What the codec lost in one round is sent in the next: all that was ever sent
-// and what is left add up to all updates.
+// What the codec lost in one round is sent in the next: all that was ever
+// counted and what is left add up to all updates of the rounds that counted.
 TEST_F(ThreadExecutorTest, ErrorFeedback) {
   for (const char* method : {"topk", "drive", "signsgd"}) {
     SCOPED_TRACE(method);
@@ -209,22 +240,27 @@ TEST_F(ThreadExecutorTest, ErrorFeedback) {
     Config plain = config_;
     plain.method.name = "fedavg";
     Configure({name, "method.keep=0.1", "method.error_feedback=true"});
-    client::ClientStates states(""), none("");
+    client::States states(""), none("");
     Workers threads(task_, 1);
-    ThreadExecutor executor(config_, task_, partition_, threads, states,
-                            progress_);
-    ThreadExecutor full(plain, task_, partition_, threads, none, progress_);
     std::vector<double> sent(train::kFakeParams), updates(train::kFakeParams);
     for (uint32_t round = 1; round <= 5; ++round) {
       const Bytes broadcast = Broadcast(round);
-      for (auto [from, sum] :
-           {std::pair{&executor, &sent}, {&full, &updates}}) {
-        const Answer answer = from->Execute({round, 0, Ids{3}, broadcast})[0];
+      // Only every other frame is counted; what was refused is not forgotten.
+      const bool counted = round % 2 == 1;
+      const auto add = [&](const Config& config, client::States& from,
+                           std::vector<double>& sum) {
+        const Answer answer =
+            Execute(config, threads, from, {round, 0, Ids{3}, broadcast},
+                    counted ? Ids{3} : Ids{})[0];
         ASSERT_FALSE(answer.frame.empty()) << answer.failure;
         std::vector<float> update(train::kFakeParams);
         DecodeUpdate(*ParseFrame(answer.frame), update);
-        for (size_t i = 0; i < update.size(); ++i) (*sum)[i] += update[i];
-      }
+        for (size_t i = 0; i < update.size() && counted; ++i) {
+          sum[i] += update[i];
+        }
+      };
+      add(config_, states, sent);
+      add(plain, none, updates);
       const std::vector<float> left = *states.Load(3);
       ASSERT_EQ(left.size(), train::kFakeParams);
       double lost = 0;
@@ -241,12 +277,43 @@ TEST_F(ThreadExecutorTest, ErrorFeedback) {
 
 TEST_F(ThreadExecutorTest, CrashedClientsKeepTheirState) {
   Configure({"method.name=fedpm"});
-  Frames(Execute());
+  Workers threads(task_, 2);
+  const Bytes broadcast = Broadcast();
+  Frames(Execute(config_, threads, states_, {4, 0, clients_, broadcast},
+                 clients_));
   const std::vector<float> state = *states_.Load(3);
   EXPECT_EQ(state.size(), 2 * train::kFakeParams + 1);
   Configure({"method.name=fedpm", "faults.crash=1"});
   Failures(Execute());
   EXPECT_EQ(*states_.Load(3), state);
+}
+
+TEST_F(ThreadExecutorTest, ADeadlineDropsWhoIsLate) {
+  const std::vector<Bytes> good = Frames(Execute());
+  Configure(
+      {"faults.delay=1", "faults.delay_s=3600", "rounds.deadline_s=0.05"});
+  EXPECT_EQ(Failures(Execute()),
+            std::set<std::string>{"has not answered in time"});
+  // A deadline that nobody misses changes nothing.
+  Configure({"rounds.deadline_s=3600"});
+  EXPECT_EQ(Frames(Execute()), good);
+}
+
+TEST_F(ThreadExecutorTest, SaysWhenItFailedItself) {
+  task_.make_learner = []() -> std::unique_ptr<train::Learner> {
+    throw std::runtime_error("no room for a network");
+  };
+  Workers threads(task_, 2);
+  const auto executor = MakeThreadExecutor(
+      {config_, task_, partition_, threads, states_, progress_});
+  const Bytes broadcast = Broadcast();
+  const Status executed = executor->Execute(
+      {4, 0, clients_, broadcast},
+      [](uint32_t, const Result<client::Answer>&) { FAIL(); }, progress_.stop);
+  ASSERT_FALSE(executed);
+  EXPECT_EQ(executed.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(executed.error().message,
+            "the threads failed: no room for a network");
 }
 
 TEST_F(ThreadExecutorTest, Progress) {
@@ -413,7 +480,7 @@ TEST_F(ThreadExecutorTest, DivergedUpdatesAreNotSent) {
   }
 }
 
-TEST_F(ThreadExecutorTest, HalfPrecisionForWhatIsNotMasked) {
+TEST_F(ThreadExecutorTest, HalfPrecisionForPlainValues) {
   const std::vector<Bytes> single = Frames(Execute());
   Configure({"method.dense=float16"});
   const std::vector<Bytes> half = Frames(Execute());

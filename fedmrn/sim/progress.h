@@ -6,7 +6,7 @@
 
 namespace fedmrn::sim {
 
-enum class Phase : uint32_t { kLoading, kTraining, kAggregating, kEvaluating };
+enum class Phase : uint32_t { kLoading, kTraining, kEvaluating };
 
 struct Progress {
   std::atomic<Phase> phase = Phase::kLoading;

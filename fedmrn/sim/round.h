@@ -13,16 +13,11 @@
 #include "fedmrn/results/results.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/executor.h"
+#include "fedmrn/sim/model.h"
 #include "fedmrn/sim/progress.h"
 #include "fedmrn/sim/workers.h"
 
 namespace fedmrn::sim {
-
-// The server's model: all that a round starts from and leaves behind.
-struct GlobalModel {
-  std::vector<float> weights;  // coded parameters; fedpm: their scores
-  std::vector<float> plain;
-};
 
 struct RoundContext {
   const Config& config;
@@ -36,7 +31,8 @@ struct RoundContext {
 };
 
 // Round `round` (from 1): on success the model is the new one. Fails if in
-// several samples fewer than rounds.min_clients answered, or when stopped.
+// several samples fewer than rounds.min_clients answered, if the executor does,
+// or with kStopped.
 Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
                                    GlobalModel& model);
 
@@ -58,9 +54,5 @@ std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
 // The model as it goes to clients and into checkpoints.
 Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
                           const GlobalModel& model);
-
-// Of a network over the whole test set; the same for any number of workers.
-train::Score Evaluate(const train::Task& task, const GlobalModel& network,
-                      Workers& workers, Progress& progress);
 
 }  // namespace fedmrn::sim

@@ -8,6 +8,7 @@
 
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/test_util.h"
+#include "fedmrn/sim/evaluate.h"
 #include "fedmrn/train/fake_task.h"
 
 namespace fedmrn::sim {
@@ -64,6 +65,14 @@ TEST(SampleClients, EveryClientEquallyOften) {
   }
 }
 
+// A frame, or why there is none.
+struct Answer {
+  Bytes frame;
+  std::string failure;
+  double train_s = 0;
+  double encode_s = 0;
+};
+
 class FakeExecutor final : public Executor {
  public:
   struct Order {
@@ -75,19 +84,33 @@ class FakeExecutor final : public Executor {
 
   explicit FakeExecutor(Client client) : client_(std::move(client)) {}
 
-  std::vector<Answer> Execute(const RoundOrder& order) override {
+  Status Execute(const RoundOrder& order, const OnAnswer& on_answer,
+                 const std::atomic<bool>& stop) override {
     orders.push_back({order.round,
                       order.attempt,
                       {order.clients.begin(), order.clients.end()},
                       {order.broadcast.begin(), order.broadcast.end()}});
-    std::vector<Answer> answers;
     for (const uint32_t client : order.clients) {
-      answers.push_back(client_(orders.back(), client));
+      Answer answer = client_(orders.back(), client);
+      if (stop) return Error{ErrorCode::kStopped, "stopped"};
+      if (!answer.failure.empty()) {
+        on_answer(client, Error{ErrorCode::kUnavailable, answer.failure});
+      } else {
+        on_answer(client, client::Answer{std::move(answer.frame),
+                                         answer.train_s, answer.encode_s});
+      }
     }
-    return answers;
+    return failure;
+  }
+
+  Status Commit(uint32_t round, std::span<const uint32_t> clients) override {
+    committed.emplace_back(round, Ids(clients.begin(), clients.end()));
+    return Ok();
   }
 
   std::vector<Order> orders;
+  std::vector<std::pair<uint32_t, Ids>> committed;
+  Status failure = Ok();  // of the executor itself
 
  private:
   Client client_;
@@ -380,6 +403,9 @@ TEST_F(RunRoundTest, BadAnswersAreCountedAndLeftOut) {
     const std::string bad = std::to_string(rest[2]);
     rest.erase(rest.begin() + 2);
     ExpectMeanOf(rest, ExamplesOf);
+    // Nor may that client believe that its update has arrived.
+    ASSERT_EQ(executor.committed.size(), 1u);
+    EXPECT_EQ(executor.committed[0], std::pair(kRound, rest));
     ASSERT_EQ(log_.size(), 1u);
     EXPECT_TRUE(log_[0].starts_with("round 3: client " + bad + ": "))
         << log_[0];
@@ -423,6 +449,9 @@ TEST_F(RunRoundTest, FewerThanMinClientsRepeatsWithAFreshSample) {
   Ids last = executor.orders[2].clients;
   last.erase(last.begin());
   ExpectMeanOf(last, ExamplesOf);
+  // Samples that were given up leave nothing behind at their clients.
+  ASSERT_EQ(executor.committed.size(), 1u);
+  EXPECT_EQ(executor.committed[0], std::pair(kRound, last));
 }
 
 TEST_F(RunRoundTest, GivenUpWithTheLastFailure) {
@@ -442,6 +471,18 @@ TEST_F(RunRoundTest, GivenUpWithTheLastFailure) {
   ExpectUntouched();
 }
 
+TEST_F(RunRoundTest, TheExecutorFails) {
+  FakeExecutor executor(
+      [&](const auto&, uint32_t client) { return Update(client); });
+  executor.failure = Error{ErrorCode::kUnavailable, "the cluster is gone"};
+  const Result<results::RoundRow> row = Run(executor);
+  ASSERT_FALSE(row);
+  EXPECT_EQ(row.error().ToString(), "the cluster is gone");
+  EXPECT_EQ(executor.orders.size(), 1u);
+  EXPECT_TRUE(executor.committed.empty());
+  ExpectUntouched();
+}
+
 TEST_F(RunRoundTest, Stopped) {
   FakeExecutor executor([&](const auto&, uint32_t client) {
     progress_.stop = true;
@@ -449,7 +490,7 @@ TEST_F(RunRoundTest, Stopped) {
   });
   const Result<results::RoundRow> row = Run(executor);
   ASSERT_FALSE(row);
-  EXPECT_EQ(row.error().ToString(), "stopped");
+  EXPECT_EQ(row.error().code, ErrorCode::kStopped);
   EXPECT_EQ(executor.orders.size(), 1u);
   ExpectUntouched();
 }
@@ -502,8 +543,8 @@ TEST(Workers, EveryItemOnceOnTheWorkersOwnLearner) {
     EXPECT_EQ(workers.count(), count);
     for (const size_t items : {0, 1, 3, 100}) {
       std::vector<std::atomic<int>> times(items);
-      workers.ForEach(items, [&](Worker& worker, size_t item) {
-        EXPECT_NE(worker.learner, nullptr);
+      workers.ForEach(items, [&](client::Bench& bench, size_t item) {
+        EXPECT_NE(bench.learner, nullptr);
         ++times[item];
       });
       for (const auto& t : times) EXPECT_EQ(t, 1);
@@ -517,7 +558,7 @@ TEST(Workers, AnExceptionComesOutAfterAllHaveStopped) {
   Workers workers(task, 3);
   std::atomic<int> at_work = 0;
   EXPECT_THROW(workers.ForEach(100,
-                               [&](Worker&, size_t item) {
+                               [&](client::Bench&, size_t item) {
                                  ++at_work;
                                  if (item == 5) {
                                    --at_work;

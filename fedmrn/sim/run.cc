@@ -37,7 +37,7 @@ struct State {
 class RunFolder {
  public:
   RunFolder(const Config& config, const RunOptions& options,
-            const train::Task& task, client::ClientStates& states)
+            const train::Task& task, client::States& states)
       : config_(config),
         options_(options),
         task_(task),
@@ -146,7 +146,7 @@ class RunFolder {
   const RunOptions& options_;
   const train::Task& task_;
   uint64_t fingerprint_;
-  client::ClientStates& states_;
+  client::States& states_;
 };
 
 }  // namespace
@@ -172,9 +172,9 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   }
   const uint64_t fingerprint = task->model.layout.Fingerprint();
   Workers workers(*task, config.run.workers);
-  client::ClientStates states(options.out.empty() ? ""
-                                                  : options.out + "/clients");
-  ThreadExecutor executor(config, *task, *partition, workers, states, progress);
+  client::States states(options.out.empty() ? "" : options.out + "/clients");
+  const std::unique_ptr<Executor> executor = options.executor->make(
+      {config, *task, *partition, workers, states, progress});
 
   const RunFolder folder(config, options, *task, states);
   std::optional<FolderLock> lock;
@@ -216,13 +216,13 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   const RoundContext context{
       config,      *task,
       fingerprint, static_cast<uint32_t>(partition->clients()),
-      executor,    workers,
+      *executor,   workers,
       progress,    options.log};
   const uint32_t done = state.rows.empty() ? 0 : state.rows.back().round;
   for (uint32_t round = done + 1; round <= config.rounds.count; ++round) {
     progress.round = round;
     Result<results::RoundRow> row = RunRound(context, round, state.model);
-    if (progress.stop) {
+    if (!row && row.error().code == ErrorCode::kStopped) {
       return RunResult{std::move(state.rows), task->model.metric, "", true};
     }
     if (!row) return row.error();

@@ -24,6 +24,8 @@ struct RunOptions {
   bool resume = false;
   std::string version;  // of the program, for run.json
   Progress* progress = nullptr;
+  // Where the clients run.
+  const ExecutorRow* executor = &Executors().front();
   // Called once with the rounds of a resumed run, then after each round.
   std::function<void(std::span<const results::RoundRow> rows)> on_round;
   // Warnings, failed clients.

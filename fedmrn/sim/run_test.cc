@@ -222,6 +222,24 @@ TEST_F(Runs, ClientStatesAreResumed) {
   }
 }
 
+// A frame that was damaged on its way costs the round its update and the client
+// nothing: the same run in memory, on disk, killed and resumed. What the states
+// must be is client_test's and executor_test's business.
+TEST_F(Runs, DamagedFramesLeaveStatesAsTheyWere) {
+  const Config config = Tiny({"method.name=topk", "method.error_feedback=true",
+                              "data.train_examples=96", "partition.clients=3",
+                              "rounds.clients_per_round=2", "rounds.count=6",
+                              "faults.corrupt=0.4", "run.eval_every=6",
+                              "run.checkpoint_every=2"});
+  const RunResult expected = Undisturbed(config);
+  uint32_t dropped = 0;
+  for (const results::RoundRow& row : expected.rows) dropped += row.dropped;
+  EXPECT_GT(dropped, 2u);
+  StopAfter(config, 3);
+  StopAfter(config, 5, /*resume=*/true);
+  ExpectSame(Resume(config), expected);
+}
+
 TEST_F(Runs, StoppedInTheMiddleOfARound) {
   const Config config = Tiny({});
   const RunResult expected = Undisturbed(config);

@@ -10,16 +10,16 @@ namespace fedmrn::sim {
 
 Workers::Workers(const train::Task& task, uint32_t count) : task_(task) {
   if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
-  workers_.resize(count);
+  benches_.resize(count);
 }
 
 void Workers::ForEach(size_t items,
-                      const std::function<void(Worker&, size_t)>& work) {
-  ParallelFor(items, workers_.size(), [&](size_t thread, size_t item) {
-    Worker& worker = workers_[thread];
+                      const std::function<void(client::Bench&, size_t)>& work) {
+  ParallelFor(items, benches_.size(), [&](size_t thread, size_t item) {
+    client::Bench& bench = benches_[thread];
     train::ComputeOnThisThreadOnly();
-    if (worker.learner == nullptr) worker.learner = task_.make_learner();
-    work(worker, item);
+    if (bench.learner == nullptr) bench.learner = task_.make_learner();
+    work(bench, item);
   });
 }
 

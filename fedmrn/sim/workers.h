@@ -4,36 +4,29 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <vector>
 
-#include "fedmrn/train/method/method.h"
+#include "fedmrn/client/client.h"
 #include "fedmrn/train/task.h"
 
 namespace fedmrn::sim {
-
-struct Worker {
-  std::unique_ptr<train::Learner> learner;
-  train::LocalModel local;
-  std::vector<float> weights;  // of the broadcast that it has received
-};
 
 class Workers {
  public:
   // `count` 0: one per core.
   Workers(const train::Task& task, uint32_t count);
 
-  size_t count() const { return workers_.size(); }
+  size_t count() const { return benches_.size(); }
 
-  // Calls work(worker, item) for each item in [0, items), in this order of
+  // Calls work(bench, item) for each item in [0, items), in this order of
   // starting, each on one thread. An exception of `work` is rethrown here,
   // after all have stopped.
   void ForEach(size_t items,
-               const std::function<void(Worker&, size_t item)>& work);
+               const std::function<void(client::Bench&, size_t item)>& work);
 
  private:
   const train::Task& task_;
-  std::vector<Worker> workers_;
+  std::vector<client::Bench> benches_;
 };
 
 }  // namespace fedmrn::sim

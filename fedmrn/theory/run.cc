@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "fedmrn/client/client.h"
 #include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/random.h"
-#include "fedmrn/sim/executor.h"
 #include "fedmrn/sim/round.h"
 
 namespace fedmrn::theory {
@@ -86,7 +86,7 @@ class Client {
 
 Masking MaskingOf(LocalTraining training, double magnitude, uint64_t seed,
                   uint32_t round, uint32_t client) {
-  const sim::ClientSeeds seeds = sim::SeedsOf(seed, round, client);
+  const client::Seeds seeds = client::SeedsOf(seed, round, client);
   return {MaskKind::kSigned,
           /*stochastic=*/true,
           training == LocalTraining::kPsm,

@@ -102,8 +102,9 @@ bool ForEachBatch(const ClientWork& work,
             i + 1 < per_epoch ? batch_of(order, i + 1) : batch_of(next, 0),
             BatchDraws(work, tau + 1));
       }
-      step(tau, total_steps, batch_of(order, i));
-      if (work.after_step && !work.after_step()) return false;
+      const std::span<const uint32_t> examples = batch_of(order, i);
+      step(tau, total_steps, examples);
+      if (work.after_step && !work.after_step(examples.size())) return false;
     }
     order.swap(next);
   }

@@ -39,6 +39,7 @@ struct MethodSettings {
   MaskSettings mask;
   EncodeOptions codec;          // but for seeds and segments
   bool half = false;            // fedavg: float16
+  bool plain_half = false;      // plain values travel as float16
   bool error_feedback = false;  // what the codec lost is added the next time
   bool adam = true;             // fedpm: or SGD
   uint32_t reset_every = 1;     // fedpm: rounds that one estimate is made of
@@ -58,8 +59,9 @@ struct ClientWork {
   uint64_t draw_seed = 0;          // never leaves the client
   // What the client keeps from round to round; empty at first.
   std::vector<float>& state;
-  // Called after every local step; false ends the client's work at once.
-  std::function<bool()> after_step;
+  // Called after every local step with the number of its examples; false ends
+  // the client's work at once.
+  std::function<bool(size_t examples)> after_step;
 };
 
 // Buffers that a worker keeps from client to client.

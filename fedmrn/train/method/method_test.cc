@@ -47,7 +47,7 @@ class Client {
   std::vector<float> weights = Normal(1, kFakeParams, 0.1f);
   const std::vector<float> plain = Normal(2, kFakePlain, 0.1f);
   LocalModel local;
-  std::function<bool()> after_step;
+  std::function<bool(size_t)> after_step;
   std::vector<FakeStep> steps;
 
   std::span<const uint32_t> examples() const { return examples_; }
@@ -532,13 +532,13 @@ TEST(Methods, AfterStepEndsTheWork) {
     for (const int limit : {1, 4, 9}) {
       Client client(10);
       int steps = 0;
-      client.after_step = [&] { return ++steps < limit; };
+      client.after_step = [&](size_t) { return ++steps < limit; };
       EXPECT_FALSE(client.Train(std::string(method.name).c_str()));
       EXPECT_EQ(client.steps.size(), static_cast<size_t>(limit));
       EXPECT_EQ(steps, limit);
     }
     Client client(10);
-    client.after_step = [] { return true; };
+    client.after_step = [](size_t) { return true; };
     EXPECT_TRUE(client.Train(std::string(method.name).c_str()));
   }
 }

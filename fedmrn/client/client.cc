@@ -1,0 +1,123 @@
+#include "fedmrn/client/client.h"
+
+#include <array>
+#include <utility>
+
+#include "fedmrn/base/stopwatch.h"
+#include "fedmrn/core/frame.h"
+#include "fedmrn/core/random.h"
+
+namespace fedmrn::client {
+
+Seeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
+  std::array<uint32_t, 4> words;
+  PhiloxWords({seed, Purpose::kClientSeed, round}, client, words);
+  return {words[0] | uint64_t{words[1]} << 32,
+          words[2] | uint64_t{words[3]} << 32};
+}
+
+Client::Client(const Settings& settings, const train::Task& task,
+               std::span<const uint32_t> examples, States& states, Bench& bench)
+    : settings_(settings),
+      task_(task),
+      examples_(examples),
+      states_(states),
+      bench_(bench) {}
+
+uint64_t Client::steps() const {
+  return StepsPerEpoch(settings_.train, examples_.size()) *
+         settings_.train.epochs;
+}
+
+Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
+                              const AfterStep& after_step) {
+  FEDMRN_TRY(Receive(order, broadcast));
+  std::vector<float> state = FEDMRN_TRY(states_.Load(order.client));
+
+  const Stopwatch training;
+  const Seeds seeds = SeedsOf(settings_.seed, order.round, order.client);
+  const train::ClientWork work{.task = task_,
+                               .learner = *bench_.learner,
+                               .train = settings_.train,
+                               .method = settings_.method_settings,
+                               .examples = examples_,
+                               .weights = bench_.weights,
+                               .model_seed = settings_.seed,
+                               .noise_seed = seeds.noise,
+                               .draw_seed = seeds.draw,
+                               .state = state,
+                               .after_step = after_step};
+  client::Answer answer;
+  if (!settings_.method->train(work, bench_.local)) {
+    return Error{ErrorCode::kStopped, "stopped in its training"};
+  }
+  answer.train_s = training.seconds();
+
+  const Stopwatch encoding;
+  answer.frame = FEDMRN_TRY(Encode(order, state));
+  answer.encode_s = encoding.seconds();
+  FEDMRN_TRY(states_.Keep(order.client, order.round, std::move(state)));
+  return answer;
+}
+
+Status Client::Receive(const Order& order, ByteView broadcast) {
+  const FrameView frame = FEDMRN_TRY(ParseFrame(broadcast));
+  const ModelLayout& layout = task_.model.layout;
+  if (!frame.broadcast || frame.round != order.round ||
+      frame.fingerprint != layout.Fingerprint() ||
+      frame.params != layout.coded_params() ||
+      frame.plain_count != layout.plain_values()) {
+    return Error{ErrorCode::kForeign,
+                 "the broadcast is of another model or round"};
+  }
+  bench_.weights.resize(frame.params);
+  DecodeUpdate(frame, bench_.weights);
+  train::LocalModel& local = bench_.local;
+  local.update.resize(frame.params);
+  local.coded_gradient.resize(frame.params);
+  local.plain_gradient.resize(task_.model.trainable_plain);
+  local.coded_velocity.clear();
+  local.plain_velocity.clear();
+  local.scales.clear();
+  local.plain.resize(frame.plain_count);
+  frame.CopyPlain(local.plain);
+  return Ok();
+}
+
+Result<Bytes> Client::Encode(const Order& order,
+                             std::vector<float>& state) const {
+  const train::MethodSettings& method = settings_.method_settings;
+  const Seeds seeds = SeedsOf(settings_.seed, order.round, order.client);
+  FrameHeader header;
+  header.codec = CodecOf(*settings_.method, method);
+  header.plain_half = method.plain_half;
+  header.round = order.round;
+  header.client = order.client;
+  header.examples = static_cast<uint32_t>(examples_.size());
+  header.fingerprint = task_.model.layout.Fingerprint();
+  const Codec& codec = *FindCodec(header.codec);
+  if (codec.uses_noise) {
+    header.noise = {method.mask.noise, method.mask.magnitude, seeds.noise};
+  } else if (codec.uses_seed) {
+    header.noise.seed = seeds.noise;
+  }
+  const std::vector<uint32_t> segments = task_.model.layout.segments();
+  EncodeOptions options = method.codec;
+  options.draw_seed = seeds.draw;
+  options.segments = segments;
+  options.scales = bench_.local.scales;
+  std::vector<float>& update = bench_.local.update;
+  const std::vector<float>& plain = bench_.local.plain;
+  if (!method.error_feedback) {
+    return EncodeFrame(header, options, update, plain);
+  }
+  // What the codec lost the last time is sent now.
+  state.resize(update.size());
+  for (size_t i = 0; i < update.size(); ++i) update[i] += state[i];
+  Bytes frame = FEDMRN_TRY(EncodeFrame(header, options, update, plain));
+  DecodeUpdate(ParseFrame(frame).value(), state);
+  for (size_t i = 0; i < update.size(); ++i) state[i] = update[i] - state[i];
+  return frame;
+}
+
+}  // namespace fedmrn::client

@@ -1,0 +1,92 @@
+// One client of a round, as a device would run it: a broadcast frame in, a
+// frame out. It knows its own examples, the settings that the run's clients
+// share and what it has kept from earlier rounds; nothing of other clients,
+// threads, partitions or the server.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/result.h"
+#include "fedmrn/client/states.h"
+#include "fedmrn/train/method/method.h"
+#include "fedmrn/train/task.h"
+
+namespace fedmrn::client {
+
+// What all clients of a run are told before its first round.
+struct Settings {
+  uint64_t seed = 1;  // of the run; all that a client draws follows from it
+  const train::Method* method = nullptr;
+  train::MethodSettings method_settings;
+  train::TrainSettings train;
+};
+
+// What the server asks of one client.
+struct Order {
+  uint32_t round = 0;
+  uint32_t attempt = 0;  // counts the samples drawn for this round
+  uint32_t client = 0;
+};
+
+struct Answer {
+  Bytes frame;
+  // What the client says about itself, for the log.
+  double train_s = 0;
+  double encode_s = 0;
+};
+
+// Called after every local step with the number of its examples; false ends
+// the client's work at once.
+using AfterStep = std::function<bool(size_t examples)>;
+
+// A network and the buffers around it, which whoever runs clients one after the
+// other keeps from one to the next: memory grows with the benches, never with
+// the clients.
+struct Bench {
+  std::unique_ptr<train::Learner> learner;
+  train::LocalModel local;
+  std::vector<float> weights;  // of the broadcast that came last
+};
+
+// Not thread-safe; several may share settings, task and states.
+class Client {
+ public:
+  // All references outlive it. `examples` are its own, of the task's data.
+  Client(const Settings& settings, const train::Task& task,
+         std::span<const uint32_t> examples, States& states, Bench& bench);
+
+  // Trains from the broadcast model and answers with a frame. What it keeps for
+  // later rounds waits in its states until the server has counted the frame:
+  // see States::Commit. Fails with kStopped if `after_step` ended the work.
+  Result<client::Answer> Answer(const Order& order, ByteView broadcast,
+                                const AfterStep& after_step);
+
+  // Local steps of one order.
+  uint64_t steps() const;
+
+ private:
+  // Puts the broadcast model onto the bench.
+  Status Receive(const Order& order, ByteView broadcast);
+  // What local training has left on the bench, as a frame.
+  Result<Bytes> Encode(const Order& order, std::vector<float>& state) const;
+
+  const Settings& settings_;
+  const train::Task& task_;
+  std::span<const uint32_t> examples_;
+  States& states_;
+  Bench& bench_;
+};
+
+// Of one client in one round.
+struct Seeds {
+  uint64_t noise;  // goes on the wire
+  uint64_t draw;   // never leaves the client
+};
+Seeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client);
+
+}  // namespace fedmrn::client

@@ -1,0 +1,44 @@
+// The bookkeeping of a round: what went over the wire, who was counted and who
+// failed, as the columns of the round's row.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "fedmrn/base/result.h"
+#include "fedmrn/client/client.h"
+#include "fedmrn/core/aggregate.h"
+#include "fedmrn/results/results.h"
+
+namespace fedmrn::sim {
+
+class RoundBook {
+ public:
+  // `log` hears of every client that failed.
+  RoundBook(uint32_t round, std::function<void(const std::string&)> log);
+
+  // The model goes out to so many clients, in so many bytes each.
+  void Send(size_t clients, size_t bytes);
+
+  // A client's answer: checks its frame and adds it to the sum. Whether it was
+  // counted; if not, why goes to the log.
+  bool Receive(uint32_t client, const Result<client::Answer>& answer,
+               Aggregator& sum, int threads);
+
+  // The model has made its step from the sum, which took so long.
+  void Step(const Aggregator& sum, double seconds);
+
+  const std::string& last_failure() const { return last_failure_; }
+
+  // All columns but those of the evaluation.
+  results::RoundRow Row(uint64_t coded_params) const;
+
+ private:
+  results::RoundRow row_;
+  std::function<void(const std::string&)> log_;
+  uint64_t frames_ = 0;
+  std::string last_failure_ = "no client answered";
+};
+
+}  // namespace fedmrn::sim
