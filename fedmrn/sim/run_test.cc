@@ -234,7 +234,7 @@ TEST_F(Runs, DamagedFramesLeaveStatesAsTheyWere) {
   const RunResult expected = Undisturbed(config);
   uint32_t dropped = 0;
   for (const results::RoundRow& row : expected.rows) dropped += row.dropped;
-  EXPECT_GT(dropped, 2u);
+  EXPECT_GE(dropped, 2u);
   StopAfter(config, 3);
   StopAfter(config, 5, /*resume=*/true);
   ExpectSame(Resume(config), expected);
