@@ -248,27 +248,6 @@ HWY_NOINLINE void TransformOutputGradient(const Activation& at,
   }
 }
 
-// --- Products ----------------------------------------------------------------
-
-// [tile][k] times [panel][k][16] to [panel][tile][16].
-HWY_NOINLINE void MultiplyTiles(const float* a, size_t tiles, size_t inner,
-                                const float* b, size_t panels, float* c) {
-  for (size_t p = 0; p < panels; ++p) {
-    MultiplyPanel<false>(a, inner, 1, tiles, b + p * inner * kPanel, inner,
-                         c + p * tiles * kPanel);
-  }
-}
-
-// Adds ([tile][k] transposed) times [panel][tile][16] to [panel][k][16].
-HWY_NOINLINE void AddProductOverTiles(const float* a, size_t tiles,
-                                      size_t inner, const float* b,
-                                      size_t panels, float* c) {
-  for (size_t p = 0; p < panels; ++p) {
-    MultiplyPanel<true>(a, 1, inner, inner, b + p * tiles * kPanel, tiles,
-                        c + p * inner * kPanel);
-  }
-}
-
 // --- The three operations ----------------------------------------------------
 
 HWY_NOINLINE void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
@@ -321,9 +300,9 @@ HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
     float* const products = scratch + kElements * in_stride;
     TransformInput(in, tiles, x, first, count, in_stride, scratch);
     for (size_t e = 0; e < kElements; ++e) {
-      MultiplyTiles(scratch + e * in_stride, count, in.channels,
-                    transformed + e * weight_stride, out.channels / kPanel,
-                    products + e * out_stride);
+      MultiplyPanels<false>(scratch + e * in_stride, in.channels, 1, count,
+                            transformed + e * weight_stride, in.channels,
+                            out.channels / kPanel, products + e * out_stride);
     }
     TransformOutput(out, tiles, products, first, count, out_stride, y);
   }
@@ -349,9 +328,10 @@ HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
     TransformOutputGradient(out, tiles, y_gradient, first, count, out_stride,
                             gradients);
     for (size_t e = 0; e < kElements; ++e) {
-      AddProductOverTiles(scratch + e * in_stride, count, in.channels,
-                          gradients + e * out_stride, out.channels / kPanel,
-                          transformed + e * weight_stride);
+      MultiplyPanels<true>(scratch + e * in_stride, 1, in.channels, in.channels,
+                           gradients + e * out_stride, count,
+                           out.channels / kPanel,
+                           transformed + e * weight_stride);
     }
   }
   // G^T u G, back to OIHW.
