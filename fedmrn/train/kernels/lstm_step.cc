@@ -101,12 +101,10 @@ HWY_NOINLINE void LstmForward(const LstmShape& shape,
   if (step.h_before == nullptr) std::fill_n(scratch, kLstmGates * gate, 0.0f);
   for (size_t panel = 0; panel < shape.units / kPanel; ++panel) {
     if (step.h_before != nullptr) {
-      for (size_t g = 0; g < kLstmGates; ++g) {
-        MultiplyPanel<false>(
-            step.h_before, shape.units, 1, shape.rows,
-            weights.forward + (panel * kLstmGates + g) * shape.units * kPanel,
-            shape.units, scratch + g * gate);
-      }
+      MultiplyPanels<false>(
+          step.h_before, shape.units, 1, shape.rows,
+          weights.forward + panel * kLstmGates * shape.units * kPanel,
+          shape.units, kLstmGates, scratch);
     }
     ForwardCells(shape, panel, table, step, scratch);
   }
@@ -177,19 +175,14 @@ HWY_NOINLINE void LstmBackward(const LstmShape& shape,
   for (size_t panel = 0; panel < panels; ++panel) {
     BackwardCells(shape, panel, step, gradients, scratch, z_gradient_rows);
     if (step.h_before == nullptr) continue;
-    for (size_t g = 0; g < kLstmGates; ++g) {
-      MultiplyPanel<true>(
-          step.h_before, 1, shape.units, shape.units, scratch + g * gate,
-          shape.rows,
-          gradients.weights + (panel * kLstmGates + g) * shape.units * kPanel);
-    }
+    MultiplyPanels<true>(
+        step.h_before, 1, shape.units, shape.units, scratch, shape.rows,
+        kLstmGates,
+        gradients.weights + panel * kLstmGates * shape.units * kPanel);
   }
   if (step.h_before == nullptr) return;
-  for (size_t panel = 0; panel < panels; ++panel) {
-    MultiplyPanel<false>(z_gradient_rows, width, 1, shape.rows,
-                         weights.backward + panel * width * kPanel, width,
-                         gradients.h + panel * gate);
-  }
+  MultiplyPanels<false>(z_gradient_rows, width, 1, shape.rows, weights.backward,
+                        width, panels, gradients.h);
 }
 
 #endif  // HWY_SCALAR

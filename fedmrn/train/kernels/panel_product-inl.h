@@ -21,68 +21,99 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET != HWY_SCALAR  // which uses the plain definitions
 
 using PanelTag = hn::CappedTag<float, kPanel>;
-// Vectors in a row of a panel, and rows of a result that stay in registers.
+// Vectors in a row of a panel.
 inline constexpr size_t kPanelVectors = kPanel / hn::MaxLanes(PanelTag());
-inline constexpr size_t kPanelRows = 6;
 
-// MultiplyPanel for kR rows.
-template <size_t kR, bool kAdd>
-HWY_INLINE void MultiplyPanelRows(const float* HWY_RESTRICT a, size_t row,
-                                  size_t step, const float* HWY_RESTRICT b,
-                                  size_t inner, float* HWY_RESTRICT c) {
+// The tile of a result that stays in registers. A row of it is more than one
+// vector, so that a value of the left-hand side is loaded for more than one
+// multiply-add; where one vector is a whole row of a panel, as with AVX-512,
+// two panels are neighbours in a tile, and there are registers for more rows.
+inline constexpr size_t kTilePanels = kPanelVectors == 1 ? 2 : 1;
+inline constexpr size_t kTileRows = kPanelVectors == 1 ? 12 : 6;
+
+// MultiplyPanels for a tile of kPanels and kRows: the first of each.
+template <bool kAdd, size_t kPanels, size_t kRows>
+HWY_NOINLINE void MultiplyTile(const float* HWY_RESTRICT a, size_t row,
+                               size_t step, size_t rows,
+                               const float* HWY_RESTRICT b, size_t inner,
+                               float* HWY_RESTRICT c) {
   const PanelTag d;
   using V = hn::Vec<PanelTag>;
-  V sum[kR][kPanelVectors];
-  HWY_UNROLL(6) for (size_t r = 0; r < kR; ++r) {
-    HWY_UNROLL(4) for (size_t v = 0; v < kPanelVectors; ++v) {
+  constexpr size_t kVectors = kPanels * kPanelVectors;
+  // Where vector v of a row lies, from panels with so many rows.
+  const auto place = [d](size_t v, size_t panel_rows) HWY_ATTR {
+    return v / kPanelVectors * panel_rows * kPanel +
+           v % kPanelVectors * hn::Lanes(d);
+  };
+  V sum[kRows][kVectors];
+  HWY_UNROLL(12) for (size_t r = 0; r < kRows; ++r) {
+    HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
       sum[r][v] =
-          kAdd ? hn::LoadU(d, c + r * kPanel + v * hn::Lanes(d)) : hn::Zero(d);
+          kAdd ? hn::LoadU(d, c + place(v, rows) + r * kPanel) : hn::Zero(d);
     }
   }
   for (size_t k = 0; k < inner; ++k) {
-    V right[kPanelVectors];
-    HWY_UNROLL(4) for (size_t v = 0; v < kPanelVectors; ++v) {
-      right[v] = hn::LoadU(d, b + k * kPanel + v * hn::Lanes(d));
+    V right[kVectors];
+    HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
+      right[v] = hn::LoadU(d, b + place(v, inner) + k * kPanel);
     }
-    HWY_UNROLL(6) for (size_t r = 0; r < kR; ++r) {
+    HWY_UNROLL(12) for (size_t r = 0; r < kRows; ++r) {
       const V left = hn::Set(d, a[r * row + k * step]);
-      HWY_UNROLL(4) for (size_t v = 0; v < kPanelVectors; ++v) {
+      HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
         sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
       }
     }
   }
-  HWY_UNROLL(6) for (size_t r = 0; r < kR; ++r) {
-    HWY_UNROLL(4) for (size_t v = 0; v < kPanelVectors; ++v) {
-      hn::StoreU(sum[r][v], d, c + r * kPanel + v * hn::Lanes(d));
+  HWY_UNROLL(12) for (size_t r = 0; r < kRows; ++r) {
+    HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
+      hn::StoreU(sum[r][v], d, c + place(v, rows) + r * kPanel);
     }
   }
 }
 
-// c[r][16] (+)= sum over k < inner of a[r * row + k * step] * b[k][16].
-template <bool kAdd>
-HWY_INLINE void MultiplyPanel(const float* a, size_t row, size_t step,
+// MultiplyTile for a height known only now, 1 to kMostRows.
+template <bool kAdd, size_t kPanels, size_t kMostRows = kTileRows>
+HWY_INLINE void MultiplyTileOfHeight(size_t height, const float* a, size_t row,
+                                     size_t step, size_t rows, const float* b,
+                                     size_t inner, float* c) {
+  if constexpr (kMostRows > 1) {
+    if (height < kMostRows) {
+      return MultiplyTileOfHeight<kAdd, kPanels, kMostRows - 1>(
+          height, a, row, step, rows, b, inner, c);
+    }
+  }
+  MultiplyTile<kAdd, kPanels, kMostRows>(a, row, step, rows, b, inner, c);
+}
+
+// All rows of kPanels. The tiles are as few and as equal as possible, for one
+// of a row or two takes as long as one of four: it waits for its own sums.
+template <bool kAdd, size_t kPanels>
+HWY_INLINE void MultiplyTiles(const float* a, size_t row, size_t step,
                               size_t rows, const float* b, size_t inner,
                               float* c) {
-  size_t r = 0;
-  for (; r + kPanelRows <= rows; r += kPanelRows) {
-    MultiplyPanelRows<kPanelRows, kAdd>(a + r * row, row, step, b, inner,
-                                        c + r * kPanel);
+  size_t first = 0;
+  for (size_t tiles = (rows + kTileRows - 1) / kTileRows; tiles > 0; --tiles) {
+    const size_t height = (rows - first + tiles - 1) / tiles;
+    MultiplyTileOfHeight<kAdd, kPanels>(height, a + first * row, row, step,
+                                        rows, b, inner, c + first * kPanel);
+    first += height;
   }
-  a += r * row;
-  c += r * kPanel;
-  switch (rows - r) {
-    case 1:
-      return MultiplyPanelRows<1, kAdd>(a, row, step, b, inner, c);
-    case 2:
-      return MultiplyPanelRows<2, kAdd>(a, row, step, b, inner, c);
-    case 3:
-      return MultiplyPanelRows<3, kAdd>(a, row, step, b, inner, c);
-    case 4:
-      return MultiplyPanelRows<4, kAdd>(a, row, step, b, inner, c);
-    case 5:
-      return MultiplyPanelRows<5, kAdd>(a, row, step, b, inner, c);
-    default:
-      return;
+}
+
+// c[panel][r][16] (+)= sum over k < inner of
+// a[r * row + k * step] * b[panel][k][16], one k after the other.
+template <bool kAdd>
+HWY_INLINE void MultiplyPanels(const float* a, size_t row, size_t step,
+                               size_t rows, const float* b, size_t inner,
+                               size_t panels, float* c) {
+  size_t p = 0;
+  for (; p + kTilePanels <= panels; p += kTilePanels) {
+    MultiplyTiles<kAdd, kTilePanels>(a, row, step, rows, b + p * inner * kPanel,
+                                     inner, c + p * rows * kPanel);
+  }
+  if (p < panels) {
+    MultiplyTiles<kAdd, 1>(a, row, step, rows, b + p * inner * kPanel, inner,
+                           c + p * rows * kPanel);
   }
 }
 

@@ -248,63 +248,53 @@ HWY_NOINLINE void TransformOutputGradient(const Activation& at,
   }
 }
 
-// --- Products ----------------------------------------------------------------
-
-// [tile][k] times [panel][k][16] to [panel][tile][16].
-HWY_NOINLINE void MultiplyTiles(const float* a, size_t tiles, size_t inner,
-                                const float* b, size_t panels, float* c) {
-  for (size_t p = 0; p < panels; ++p) {
-    MultiplyPanel<false>(a, inner, 1, tiles, b + p * inner * kPanel, inner,
-                         c + p * tiles * kPanel);
-  }
-}
-
-// Adds ([tile][k] transposed) times [panel][tile][16] to [panel][k][16].
-HWY_NOINLINE void AddProductOverTiles(const float* a, size_t tiles,
-                                      size_t inner, const float* b,
-                                      size_t panels, float* c) {
-  for (size_t p = 0; p < panels; ++p) {
-    MultiplyPanel<true>(a, 1, inner, inner, b + p * tiles * kPanel, tiles,
-                        c + p * inner * kPanel);
-  }
-}
-
 // --- The three operations ----------------------------------------------------
 
-HWY_NOINLINE void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
-                                  const float* weights, bool backward,
-                                  float* transformed) {
+template <bool kBackward>
+HWY_INLINE void TransformWeights(uint32_t in_channels, uint32_t out_channels,
+                                 const float* HWY_RESTRICT weights,
+                                 float* HWY_RESTRICT transformed) {
   const D d;
-  const size_t inner = backward ? out_channels : in_channels;
-  const size_t outer = backward ? in_channels : out_channels;
+  const size_t inner = kBackward ? out_channels : in_channels;
+  const size_t outer = kBackward ? in_channels : out_channels;
   const size_t stride = MatrixStride(inner, outer);
   HWY_ALIGN float g[9][kPanel];
   for (size_t panel = 0; panel < outer; panel += kPanel) {
     for (size_t k = 0; k < inner; ++k) {
       for (size_t n = 0; n < kPanel; ++n) {
-        const size_t o = backward ? k : panel + n, i = backward ? panel + n : k;
-        const float* kernel = weights + (o * in_channels + i) * 9;
-        for (size_t e = 0; e < 9; ++e) g[e][n] = kernel[backward ? 8 - e : e];
+        const size_t o = kBackward ? k : panel + n,
+                     i = kBackward ? panel + n : k;
+        const float* const kernel = weights + (o * in_channels + i) * 9;
+        HWY_UNROLL(9) for (size_t e = 0; e < 9; ++e) {
+          g[e][n] = kernel[kBackward ? 8 - e : e];
+        }
       }
       float* const to = transformed + (panel * inner + k * kPanel);
       for (size_t n = 0; n < kPanel; n += hn::Lanes(d)) {
         V half[6][3];
-        for (size_t j = 0; j < 3; ++j) {
+        HWY_UNROLL(3) for (size_t j = 0; j < 3; ++j) {
           V u[6];
           WeightLine(hn::Load(d, g[j] + n), hn::Load(d, g[3 + j] + n),
                      hn::Load(d, g[6 + j] + n), u);
-          for (size_t i = 0; i < 6; ++i) half[i][j] = u[i];
+          HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) half[i][j] = u[i];
         }
-        for (size_t i = 0; i < 6; ++i) {
+        HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
           V u[6];
           WeightLine(half[i][0], half[i][1], half[i][2], u);
-          for (size_t j = 0; j < 6; ++j) {
+          HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
             hn::StoreU(u[j], d, to + (6 * i + j) * stride + n);
           }
         }
       }
     }
   }
+}
+
+HWY_NOINLINE void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
+                                  const float* weights, bool backward,
+                                  float* transformed) {
+  (backward ? TransformWeights<true> : TransformWeights<false>)(
+      in_channels, out_channels, weights, transformed);
 }
 
 HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
@@ -321,9 +311,9 @@ HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
     float* const products = scratch + kElements * in_stride;
     TransformInput(in, tiles, x, first, count, in_stride, scratch);
     for (size_t e = 0; e < kElements; ++e) {
-      MultiplyTiles(scratch + e * in_stride, count, in.channels,
-                    transformed + e * weight_stride, out.channels / kPanel,
-                    products + e * out_stride);
+      MultiplyPanels<false>(scratch + e * in_stride, in.channels, 1, count,
+                            transformed + e * weight_stride, in.channels,
+                            out.channels / kPanel, products + e * out_stride);
     }
     TransformOutput(out, tiles, products, first, count, out_stride, y);
   }
@@ -349,9 +339,10 @@ HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
     TransformOutputGradient(out, tiles, y_gradient, first, count, out_stride,
                             gradients);
     for (size_t e = 0; e < kElements; ++e) {
-      AddProductOverTiles(scratch + e * in_stride, count, in.channels,
-                          gradients + e * out_stride, out.channels / kPanel,
-                          transformed + e * weight_stride);
+      MultiplyPanels<true>(scratch + e * in_stride, 1, in.channels, in.channels,
+                           gradients + e * out_stride, count,
+                           out.channels / kPanel,
+                           transformed + e * weight_stride);
     }
   }
   // G^T u G, back to OIHW.
@@ -361,26 +352,26 @@ HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
       const float* const from = transformed + panel * in.channels + k * kPanel;
       for (size_t n = 0; n < kPanel; n += hn::Lanes(d)) {
         V half[3][6];
-        for (size_t j = 0; j < 6; ++j) {
+        HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
           V u[6], line[3];
-          for (size_t i = 0; i < 6; ++i) {
+          HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
             u[i] = hn::LoadU(d, from + (6 * i + j) * weight_stride + n);
           }
           WeightGradientLine(u[0], u[1], u[2], u[3], u[4], u[5], line);
-          for (size_t i = 0; i < 3; ++i) half[i][j] = line[i];
+          HWY_UNROLL(3) for (size_t i = 0; i < 3; ++i) half[i][j] = line[i];
         }
-        for (size_t i = 0; i < 3; ++i) {
+        HWY_UNROLL(3) for (size_t i = 0; i < 3; ++i) {
           V line[3];
           WeightGradientLine(half[i][0], half[i][1], half[i][2], half[i][3],
                              half[i][4], half[i][5], line);
-          for (size_t j = 0; j < 3; ++j) {
+          HWY_UNROLL(3) for (size_t j = 0; j < 3; ++j) {
             hn::Store(line[j], d, g[3 * i + j] + n);
           }
         }
       }
       for (size_t n = 0; n < kPanel; ++n) {
         float* to = weights_gradient + ((panel + n) * in.channels + k) * 9;
-        for (size_t e = 0; e < 9; ++e) to[e] = g[e][n];
+        HWY_UNROLL(9) for (size_t e = 0; e < 9; ++e) to[e] = g[e][n];
       }
     }
   }
