@@ -26,10 +26,6 @@ constexpr std::pair<std::string_view, at::ScalarType> kStorages[] = {
     {"torch ByteStorage", at::kByte},
     {"torch BoolStorage", at::kBool}};
 
-[[noreturn]] void Refuse(const std::string& why) {
-  throw std::runtime_error(why);
-}
-
 // The machine that Python's pickletools describes: values on a stack, and a
 // memo for those that occur again.
 class Reader {
@@ -142,6 +138,9 @@ class Reader {
   }
 
  private:
+  [[noreturn]] static void Refuse(const std::string& why) {
+    throw std::runtime_error(why);
+  }
   [[noreturn]] static void Damaged() { Refuse("is damaged"); }
 
   std::string_view Take(size_t size) {

@@ -1,64 +1,97 @@
 #include "fedmrn/train/torch/plain_cnn.h"
 
 // First: clang 14 in C++20 cannot read LibTorch's headers in another order.
-// clang-format off
 #include <ATen/core/ivalue.h>
-#include <torch/nn.h>
-#include <torch/optim/sgd.h>
-// clang-format on
-#include <torch/utils.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "fedmrn/train/torch/plain_sgd.h"
 
 namespace fedmrn::train {
 namespace {
 
-class Plain final : public PlainNetwork {
+at::Tensor RandomWeights(at::IntArrayRef shape) {
+  return at::randn(shape).mul_(0.01).requires_grad_();
+}
+
+// Convolution, batch norm, ReLU and, at the end of a stage, pooling.
+class Block {
  public:
-  Plain(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
-        double lr)
+  Block(int64_t channels_in, const CnnBlock& spec)
+      : weights_(RandomWeights({spec.channels, channels_in, 3, 3})),
+        scale_(at::ones({spec.channels}).requires_grad_()),
+        shift_(at::zeros({spec.channels}).requires_grad_()),
+        mean_(at::zeros({spec.channels})),
+        variance_(at::ones({spec.channels})),
+        pool_(spec.pool) {}
+
+  std::vector<at::Tensor> parameters() const {
+    return {weights_, scale_, shift_};
+  }
+  at::Tensor Forward(const at::Tensor& x) const {
+    constexpr double kMomentum = 0.1, kEpsilon = 1e-5;  // LibTorch's defaults
+    const at::Tensor y = at::relu(at::batch_norm(
+        at::conv2d(x, weights_, {}, /*stride=*/1, /*padding=*/1), scale_,
+        shift_, mean_, variance_, /*training=*/true, kMomentum, kEpsilon,
+        /*cudnn_enabled=*/false));
+    return pool_ ? at::max_pool2d(y, 2) : y;
+  }
+
+ private:
+  at::Tensor weights_, scale_, shift_, mean_, variance_;
+  bool pool_;
+};
+
+class PlainCnn final : public PlainNetwork {
+ public:
+  PlainCnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
+           double lr)
       : image_(image) {
-    namespace nn = torch::nn;
     int64_t height = image.height, width = image.width;
     int64_t channels = image.channels;
+    std::vector<at::Tensor> parameters;
     for (const CnnBlock& block : spec.blocks) {
-      net_->push_back(nn::Conv2d(nn::Conv2dOptions(channels, block.channels, 3)
-                                     .padding(1)
-                                     .bias(false)));
-      net_->push_back(nn::BatchNorm2d(block.channels));
-      net_->push_back(nn::ReLU());
-      if (block.pool) {
-        net_->push_back(nn::MaxPool2d(2));
-        height /= 2, width /= 2;
+      blocks_.emplace_back(channels, block);
+      for (const at::Tensor& p : blocks_.back().parameters()) {
+        parameters.push_back(p);
       }
+      if (block.pool) height /= 2, width /= 2;
       channels = block.channels;
     }
-    net_->push_back(nn::Flatten());
-    net_->push_back(nn::Linear(
-        nn::LinearOptions(channels * height * width, classes).bias(false)));
-    for (torch::Tensor& p : net_->parameters()) {
-      torch::NoGradGuard no_gradient;
-      if (p.dim() > 1) p.normal_(0, 0.01);
-    }
-    optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(), lr);
+    linear_ = RandomWeights({classes, channels * height * width});
+    parameters.push_back(linear_);
+    optimizer_ = std::make_unique<PlainSgd>(std::move(parameters), lr);
   }
 
   double Step(const Batch& batch) override {
-    const torch::Tensor input = torch::from_blob(
+    at::Tensor x = at::from_blob(
         const_cast<float*>(batch.x.data()),
         {batch.examples, image_.channels, image_.height, image_.width});
-    const torch::Tensor targets = torch::tensor(
+    const at::Tensor targets = at::tensor(
         std::vector<int64_t>(batch.labels.begin(), batch.labels.end()));
-    optimizer_->zero_grad();
-    const torch::Tensor loss =
-        torch::cross_entropy_loss(net_->forward(input), targets);
+    optimizer_->ZeroGradients();
+    for (const Block& block : blocks_) x = block.Forward(x);
+    const at::Tensor loss =
+        at::cross_entropy_loss(at::linear(x.flatten(1), linear_), targets);
     loss.backward();
-    optimizer_->step();
+    optimizer_->Step();
     return loss.item<double>();
   }
 
  private:
   ImageShape image_;
-  torch::nn::Sequential net_;
-  std::unique_ptr<torch::optim::SGD> optimizer_;
+  std::vector<Block> blocks_;
+  at::Tensor linear_;
+  std::unique_ptr<PlainSgd> optimizer_;
 };
 
 }  // namespace
@@ -66,7 +99,7 @@ class Plain final : public PlainNetwork {
 std::unique_ptr<PlainNetwork> MakePlainCnn(const CnnSpec& spec,
                                            const ImageShape& image,
                                            uint32_t classes, double lr) {
-  return std::make_unique<Plain>(spec, image, classes, lr);
+  return std::make_unique<PlainCnn>(spec, image, classes, lr);
 }
 
 }  // namespace fedmrn::train

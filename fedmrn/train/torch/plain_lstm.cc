@@ -3,13 +3,20 @@
 // First: clang 14 in C++20 cannot read LibTorch's headers in another order.
 // clang-format off
 #include <ATen/core/ivalue.h>
-#include <torch/nn.h>
-#include <torch/optim/sgd.h>
+#include <ATen/TensorOperators.h>
 // clang-format on
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <dlfcn.h>
-#include <torch/utils.h>
 
 #include "fedmrn/train/model/char_lstm.h"
+#include "fedmrn/train/torch/plain_sgd.h"
 
 namespace fedmrn::train {
 namespace {
@@ -22,9 +29,9 @@ void UseOneBlasThread() {
   if (set_threads != nullptr) set_threads(1);
 }
 
-class Plain final : public PlainNetwork {
+class PlainLstm final : public PlainNetwork {
  public:
-  Plain(uint32_t vocabulary, uint32_t classes, double lr)
+  PlainLstm(uint32_t vocabulary, uint32_t classes, double lr)
       : embedding_(New({vocabulary, CharLstm::kEmbedding})),
         input_weights_(New({CharLstm::kEmbedding, 4 * CharLstm::kUnits})),
         weights_(New({CharLstm::kUnits, 4 * CharLstm::kUnits})),
@@ -35,44 +42,43 @@ class Plain final : public PlainNetwork {
 
   double Step(const Batch& batch) override {
     const auto tensor = [](const std::vector<int32_t>& values) {
-      return torch::tensor(std::vector<int64_t>(values.begin(), values.end()));
+      return at::tensor(std::vector<int64_t>(values.begin(), values.end()));
     };
     const int64_t rows = batch.examples;
-    const torch::Tensor x =
-        torch::embedding(embedding_, tensor(batch.tokens).view({rows, -1}));
-    torch::Tensor h = torch::zeros({rows, CharLstm::kUnits}), c = h;
+    const at::Tensor x =
+        at::embedding(embedding_, tensor(batch.tokens).view({rows, -1}));
+    at::Tensor h = at::zeros({rows, CharLstm::kUnits}), c = h;
     for (int64_t t = 0; t < x.size(1); ++t) {
-      const torch::Tensor z =
-          x.select(1, t).mm(input_weights_) + h.mm(weights_);
-      const std::vector<torch::Tensor> gates = z.chunk(4, 1);
-      c = torch::sigmoid(gates[1]) * c +
-          torch::sigmoid(gates[0]) * torch::tanh(gates[2]);
-      h = torch::sigmoid(gates[3]) * torch::tanh(c);
+      const at::Tensor z = x.select(1, t).mm(input_weights_) + h.mm(weights_);
+      const std::vector<at::Tensor> gates = z.chunk(4, 1);
+      c = at::sigmoid(gates[1]) * c +
+          at::sigmoid(gates[0]) * at::tanh(gates[2]);
+      h = at::sigmoid(gates[3]) * at::tanh(c);
     }
-    const torch::Tensor logits =
-        torch::dropout(h, CharLstm::kDropout, true).mm(linear_);
-    const torch::Tensor loss =
-        torch::cross_entropy_loss(logits, tensor(batch.labels));
-    optimizer_.zero_grad();
+    const at::Tensor logits =
+        at::dropout(h, CharLstm::kDropout, true).mm(linear_);
+    const at::Tensor loss =
+        at::cross_entropy_loss(logits, tensor(batch.labels));
+    optimizer_.ZeroGradients();
     loss.backward();
-    optimizer_.step();
+    optimizer_.Step();
     return loss.item<double>();
   }
 
  private:
-  static torch::Tensor New(std::vector<int64_t> shape) {
-    return (0.01 * torch::randn(shape)).requires_grad_();
+  static at::Tensor New(std::vector<int64_t> shape) {
+    return at::randn(shape).mul_(0.01).requires_grad_();
   }
 
-  torch::Tensor embedding_, input_weights_, weights_, linear_;
-  torch::optim::SGD optimizer_;
+  at::Tensor embedding_, input_weights_, weights_, linear_;
+  PlainSgd optimizer_;
 };
 
 }  // namespace
 
 std::unique_ptr<PlainNetwork> MakePlainLstm(uint32_t vocabulary,
                                             uint32_t classes, double lr) {
-  return std::make_unique<Plain>(vocabulary, classes, lr);
+  return std::make_unique<PlainLstm>(vocabulary, classes, lr);
 }
 
 }  // namespace fedmrn::train
