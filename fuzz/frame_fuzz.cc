@@ -1,18 +1,15 @@
 // Any bytes at all, given to the parser and, where they parse, to everything
-// that a server does with a frame.
+// that a server, or a person who inspects it, does with a frame.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/frame.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "fedmrn/core/wire.h"
 
 namespace fedmrn {
 namespace {
@@ -44,11 +41,20 @@ void Aggregate(ByteView bytes, const FrameView& frame) {
     FEDMRN_CHECK(!server->Finish(weights, plain).ok());
     return;
   }
-  FEDMRN_CHECK(server->Add(bytes).error().code == ErrorCode::kDuplicate);
+  FEDMRN_CHECK(server->Add(frame).error().code == ErrorCode::kDuplicate);
   FEDMRN_CHECK(server->clients() == 1);
   FEDMRN_CHECK(server->Finish(weights, plain).ok());
   for (float value : weights) FEDMRN_CHECK(std::isfinite(value));
   for (float value : plain) FEDMRN_CHECK(std::isfinite(value));
+}
+
+void Describe(const FrameView& frame) {
+  for (const PayloadFact& fact : FindCodec(frame.codec)->facts) {
+    const double value = fact.value(frame);
+    FEDMRN_CHECK(std::isfinite(value) && value >= 0);
+    FEDMRN_CHECK(fact.kind == PayloadFact::Kind::kValue ||
+                 value <= static_cast<double>(frame.params));
+  }
 }
 
 void TryFrame(ByteView bytes) {
@@ -59,6 +65,7 @@ void TryFrame(ByteView bytes) {
     return;
   }
   FEDMRN_CHECK(frame->frame_bytes == bytes.size());
+  Describe(*frame);
   if (frame->params > kMaxDecodedParams) return;
   std::vector<float> update(frame->params), plain(frame->plain_count);
   DecodeUpdate(*frame, update);
@@ -70,17 +77,11 @@ void TryFrame(ByteView bytes) {
 
 // Mutations rarely hit a checksum, or the length that goes with it; without
 // these repairs nothing behind them would be tried.
-void RepairChecksum(Bytes& bytes) {
-  const size_t at = bytes.size() - kFrameChecksumBytes;
-  StoreLe(uint64_t{XXH64(bytes.data(), at, 0)}, bytes.data() + at);
-}
-
 void RepairPayloadLength(Bytes& bytes) {
-  const bool plain_half = (bytes[6] & 1) != 0;
-  const uint64_t plain_bytes =
-      uint64_t{LoadLe<uint32_t>(&bytes[56])} * (plain_half ? 2 : 4);
-  const uint64_t room = bytes.size() - kFrameHeaderBytes - kFrameChecksumBytes;
-  StoreLe(plain_bytes <= room ? room - plain_bytes : room, &bytes[48]);
+  const uint64_t plain_bytes = wire::ReadHeader(bytes).plain_bytes();
+  const uint64_t room = bytes.size() - wire::kLeastFrameBytes;
+  wire::kPayloadBytes.Store(plain_bytes <= room ? room - plain_bytes : room,
+                            bytes.data());
 }
 
 }  // namespace
@@ -91,11 +92,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // A copy of its own size, so that a read beyond it is seen.
   Bytes bytes(data, data + size);
   TryFrame(bytes);
-  if (size < kFrameHeaderBytes + kFrameChecksumBytes) return 0;
-  RepairChecksum(bytes);
+  if (size < wire::kLeastFrameBytes) return 0;
+  wire::StoreChecksum(bytes);
   TryFrame(bytes);
   RepairPayloadLength(bytes);
-  RepairChecksum(bytes);
+  wire::StoreChecksum(bytes);
   TryFrame(bytes);
   return 0;
 }

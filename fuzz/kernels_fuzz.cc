@@ -336,7 +336,7 @@ void TryAddFloats(Input& in) {
   ForEachTarget([&](int64_t target) {
     std::vector<int64_t> got = start;
     AddFloats(updates, range.first, range.end, got);
-    ExpectSame<int64_t>("AddDense", target, got, want);
+    ExpectSame<int64_t>("AddFloats", target, got, want);
   });
 }
 

@@ -8,15 +8,14 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "fedmrn/core/codec.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/noise.h"
 #include "fedmrn/core/philox.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "fedmrn/core/wire.h"
 
 namespace fedmrn {
 namespace {
@@ -62,21 +61,25 @@ Bytes MakeFrame(const FrameSeed& seed) {
 
 // A frame that was changed by its writer: the checksum is right.
 Bytes Changed(Bytes frame, const std::function<void(Bytes&)>& change) {
-  frame.resize(frame.size() - kFrameChecksumBytes);
   change(frame);
-  AppendLe(uint64_t{XXH64(frame.data(), frame.size(), 0)}, frame);
+  wire::StoreChecksum(frame);
   return frame;
 }
 
-// Stores at offsets of docs/wire-format.md; payload offsets start at 72.
 template <typename T>
-std::function<void(Bytes&)> Put(size_t offset, T value) {
-  return [=](Bytes& frame) { StoreLe(value, frame.data() + offset); };
+std::function<void(Bytes&)> Put(wire::Field<T> field,
+                                std::type_identity_t<T> value) {
+  return [=](Bytes& frame) { field.Store(value, frame.data()); };
+}
+
+// Stores at an offset of the payload.
+template <typename T>
+std::function<void(Bytes&)> PutInPayload(size_t offset, T value) {
+  return Put(wire::Field<T>{wire::kPayload + offset}, value);
 }
 
 bool WriteFrames(const fs::path& folder) {
   using enum CodecId;
-  constexpr size_t kPayload = kFrameHeaderBytes;
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<uint32_t> segments = {5, 27, 1};
   EncodeOptions parts;
@@ -101,8 +104,8 @@ bool WriteFrames(const fs::path& folder) {
   save("good-bernoulli",
        MakeFrame({.codec = kMrnSigned, .noise = NoiseKind::kBernoulli}));
   save("good-broadcast", MakeFrame({.codec = kFloat32, .broadcast = true}));
-  save("good-dense", MakeFrame({.codec = kMrnBinary, .plain_count = 9}));
-  save("good-dense-half",
+  save("good-plain", MakeFrame({.codec = kMrnBinary, .plain_count = 9}));
+  save("good-plain-half",
        MakeFrame({.codec = kMrnBinary, .plain_count = 9, .plain_half = true}));
   save("good-signsgd-segments",
        MakeFrame({.codec = kSignSgd, .options = parts}));
@@ -133,7 +136,7 @@ bool WriteFrames(const fs::path& folder) {
   longer.push_back(0);
   save("bad-too-long", longer);
   Bytes flipped = mask;
-  flipped[kPayload + 1] ^= 4;
+  flipped[wire::kPayload + 1] ^= 4;
   save("bad-flipped-bit", flipped);
 
   const struct {
@@ -141,50 +144,53 @@ bool WriteFrames(const fs::path& folder) {
     const Bytes& frame;
     std::function<void(Bytes&)> change;
   } kChanged[] = {
-      {"magic", mask, Put<uint8_t>(0, 'X')},
-      {"version", mask, Put<uint8_t>(4, 9)},
-      {"codec", mask, Put<uint8_t>(5, 200)},
-      {"flags", mask, Put<uint8_t>(6, 4)},
-      {"noise-kind", mask, Put<uint8_t>(7, 9)},
-      {"no-examples", mask, Put<uint32_t>(12, 0)},
-      {"many-examples", mask, Put<uint32_t>(12, 0xffffffff)},
-      {"seed-unused", floats, Put<uint64_t>(32, 1)},
-      {"params-0", mask, Put<uint64_t>(40, 0)},
-      {"params-2e60", mask, Put<uint64_t>(40, uint64_t{1} << 60)},
-      {"payload-2e60", mask, Put<uint64_t>(48, uint64_t{1} << 60)},
-      {"payload-wraps", mask, Put<uint64_t>(48, ~uint64_t{0} - 7)},
-      {"dense-count", mask, Put<uint32_t>(56, 0xffffffff)},
-      {"magnitude-nan", mask, Put<float>(60, kNan)},
-      {"magnitude-huge", mask, Put<float>(60, 1e30f)},
-      {"param-unused", mask, Put<uint32_t>(64, 1)},
-      {"reserved", mask, Put<uint32_t>(68, 1)},
-      {"mask-padding", mask, Put<uint8_t>(kPayload + 4, 0xff)},
-      {"dense-nan", mask, Put<float>(kPayload + 5 + 4, kNan)},
-      {"dense-huge", mask, Put<float>(kPayload + 5, 3e38f)},
-      {"dense-half-nan", plain_half, Put<uint16_t>(kPayload + 5, 0x7e00)},
-      {"float32-nan", floats, Put<float>(kPayload + 8, kNan)},
-      {"float32-huge", floats, Put<float>(kPayload + 8, 3e38f)},
-      {"float16-inf", halves, Put<uint16_t>(kPayload + 8, 0xfc00)},
-      {"segment-count-0", signs, Put<uint32_t>(kPayload, 0)},
-      {"segment-count-huge", signs, Put<uint32_t>(kPayload, 0xffffffff)},
-      {"segment-empty", signs, Put<uint32_t>(kPayload + 4, 0)},
-      {"segment-sum", signs, Put<uint32_t>(kPayload + 4, 6)},
-      {"scale-negative", signs, Put<float>(kPayload + 16, -1)},
+      {"magic", mask, [](Bytes& frame) { frame[0] = 'X'; }},
+      {"version", mask, Put(wire::kVersion, 9)},
+      {"codec", mask, Put(wire::kCodec, 200)},
+      {"flags", mask, Put(wire::kFlags, 4)},
+      {"noise-kind", mask, Put(wire::kNoiseKind, 9)},
+      {"no-examples", mask, Put(wire::kExamples, 0)},
+      {"many-examples", mask, Put(wire::kExamples, 0xffffffff)},
+      {"seed-unused", floats, Put(wire::kSeed, 1)},
+      {"params-0", mask, Put(wire::kParams, 0)},
+      {"params-2e60", mask, Put(wire::kParams, uint64_t{1} << 60)},
+      {"payload-2e60", mask, Put(wire::kPayloadBytes, uint64_t{1} << 60)},
+      {"payload-wraps", mask, Put(wire::kPayloadBytes, ~uint64_t{0} - 7)},
+      {"plain-count", mask, Put(wire::kPlainCount, 0xffffffff)},
+      {"magnitude-nan", mask, Put(wire::kMagnitude, kNan)},
+      {"magnitude-huge", mask, Put(wire::kMagnitude, 1e30f)},
+      {"param-unused", mask, Put(wire::kCodecParam, 1)},
+      {"reserved", mask, Put(wire::kReserved, 1)},
+      {"mask-padding", mask, PutInPayload<uint8_t>(4, 0xff)},
+      {"plain-nan", mask, PutInPayload<float>(5 + 4, kNan)},
+      {"plain-huge", mask, PutInPayload<float>(5, 3e38f)},
+      {"plain-half-nan", plain_half, PutInPayload<uint16_t>(5, 0x7e00)},
+      {"float32-nan", floats, PutInPayload<float>(8, kNan)},
+      {"float32-huge", floats, PutInPayload<float>(8, 3e38f)},
+      {"float16-inf", halves, PutInPayload<uint16_t>(8, 0xfc00)},
+      {"segment-count-0", signs, PutInPayload<uint32_t>(0, 0)},
+      {"segment-count-huge", signs, PutInPayload<uint32_t>(0, 0xffffffff)},
+      {"segment-empty", signs, PutInPayload<uint32_t>(4, 0)},
+      {"segment-sum", signs, PutInPayload<uint32_t>(4, 6)},
+      {"scale-negative", signs, PutInPayload<float>(16, -1)},
       {"scale-inf", trits,
-       Put<float>(kPayload + 16, std::numeric_limits<float>::infinity())},
-      {"trit-byte", trits, Put<uint8_t>(kPayload + 28, 243)},
-      {"topk-none", topk, Put<uint32_t>(kPayload, 0)},
-      {"topk-too-many", topk, Put<uint32_t>(kPayload, 0xffffffff)},
-      {"topk-rice-32", topk, Put<uint32_t>(kPayload + 4, 32)},
-      {"topk-rice-31", topk, Put<uint32_t>(kPayload + 4, 31)},
-      {"topk-params-2e32", topk, Put<uint64_t>(40, uint64_t{1} << 32)},
-      {"drive-param", drive, Put<uint32_t>(64, 2)},
-      {"drive-scale-most", drive, Put<float>(kPayload + 16, 0x1p64f)},
-      {"drive-scale-huge", drive, Put<float>(kPayload + 16, 3e38f)},
-      {"mask-broadcast", mask, Put<uint8_t>(6, 2)},
-      {"eden-bits-0", eden, Put<uint32_t>(64, 0)},
-      {"eden-bits-3", eden, Put<uint32_t>(64, 3)},
-      {"topk-unary", topk, [](Bytes& frame) { frame.back() = 0xff; }},
+       PutInPayload<float>(16, std::numeric_limits<float>::infinity())},
+      {"trit-byte", trits, PutInPayload<uint8_t>(28, 243)},
+      {"topk-none", topk, PutInPayload<uint32_t>(0, 0)},
+      {"topk-too-many", topk, PutInPayload<uint32_t>(0, 0xffffffff)},
+      {"topk-rice-32", topk, PutInPayload<uint32_t>(4, 32)},
+      {"topk-rice-31", topk, PutInPayload<uint32_t>(4, 31)},
+      {"topk-params-2e32", topk, Put(wire::kParams, uint64_t{1} << 32)},
+      {"drive-param", drive, Put(wire::kCodecParam, 2)},
+      {"drive-scale-most", drive, PutInPayload<float>(16, 0x1p64f)},
+      {"drive-scale-huge", drive, PutInPayload<float>(16, 3e38f)},
+      {"mask-broadcast", mask, Put(wire::kFlags, wire::kBroadcastFlag)},
+      {"eden-bits-0", eden, Put(wire::kCodecParam, 0)},
+      {"eden-bits-3", eden, Put(wire::kCodecParam, 3)},
+      {"topk-unary", topk,
+       [](Bytes& frame) {
+         frame[frame.size() - kFrameChecksumBytes - 1] = 0xff;
+       }},
   };
   for (const auto& [name, frame, change] : kChanged) {
     save("changed-" + std::string(name), Changed(frame, change));
@@ -197,7 +203,7 @@ bool WriteFrames(const fs::path& folder) {
 bool WriteKernels(const fs::path& folder) {
   const char* const kNames[] = {
       "philox-words", "noise-odds", "masked-step", "final-mask",
-      "hadamard",     "add-masked", "add-dense",   "largest-magnitude",
+      "hadamard",     "add-masked", "add-floats",  "largest-magnitude",
   };
   bool ok = true;
   for (uint8_t kernel = 0; kernel < std::size(kNames); ++kernel) {

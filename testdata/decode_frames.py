@@ -30,10 +30,10 @@ NOISE, ROTATION = 0, 1  # purposes of a random stream
 
 HEADER = struct.Struct("<4sBBBBIIQQQQQIfII")  # 72 bytes
 Header = namedtuple("Header", "magic version codec flags noise_kind round examples client "
-                    "fingerprint seed params payload_bytes dense_count magnitude "
+                    "fingerprint seed params payload_bytes plain_count magnitude "
                     "codec_param reserved")
 # parts: what split_payload() found in the payload
-Frame = namedtuple("Frame", "header payload dense parts")
+Frame = namedtuple("Frame", "header payload plain parts")
 
 POSITIVE_CENTROIDS = {
     1: [0.7978845608028654],
@@ -56,8 +56,8 @@ def parse_frame(data):
     h = Header(*HEADER.unpack_from(data))
     check(h.magic == b"FMRN", "wrong magic")
     check(h.version == 1, f"unknown version {h.version}")
-    dense_width = 2 if h.flags & 1 else 4
-    check(len(data) == 72 + h.payload_bytes + h.dense_count * dense_width + 8,
+    plain_width = 2 if h.flags & 1 else 4
+    check(len(data) == 72 + h.payload_bytes + h.plain_count * plain_width + 8,
           "lengths do not add up")
     check(xxhash.xxh64_intdigest(data[:-8]) == int.from_bytes(data[-8:], "little"),
           "wrong checksum")
@@ -69,7 +69,7 @@ def parse_frame(data):
     check(bool(broadcast) == (h.examples == 0), "wrong number of examples")
     check(not broadcast or h.codec in (1, 2), "broadcast that is not float")
     check(1 <= h.params <= 2**32, "params out of range")
-    check(h.dense_count <= 2**28, "dense_count out of range")
+    check(h.plain_count <= 2**28, "plain_count out of range")
     if h.codec in (3, 4):
         check(h.noise_kind in (UNIFORM, GAUSSIAN, BERNOULLI), "unknown noise_kind")
         check(2.0**-64 <= h.magnitude <= 2.0**10, "magnitude out of range")
@@ -81,8 +81,8 @@ def parse_frame(data):
     check(h.codec_param in allowed, "codec_param out of range")
 
     payload = data[72:72 + h.payload_bytes]
-    dense = read_floats(data[72 + h.payload_bytes:-8], dense_width)
-    return Frame(h, payload, dense, split_payload(h, payload))
+    plain = read_floats(data[72 + h.payload_bytes:-8], plain_width)
+    return Frame(h, payload, plain, split_payload(h, payload))
 
 
 def read_floats(data, width):
@@ -288,13 +288,13 @@ def refused(data):
 
 
 def check_frame(path):
-    """One golden frame: its values, its dense section, and that damage is noticed."""
+    """One golden frame: its values, its plain section, and that damage is noticed."""
     data = path.read_bytes()
     frame = parse_frame(data)
     expected = path.with_suffix(".values").read_bytes()
     check(decode_update(frame).astype("<f4").tobytes() == expected, "values differ")
-    dense = np.array([1, -0.5, 0, 3.140625], np.float32)[:frame.header.dense_count]
-    check(frame.dense.tobytes() == dense.tobytes(), "dense section differs")
+    plain = np.array([1, -0.5, 0, 3.140625], np.float32)[:frame.header.plain_count]
+    check(frame.plain.tobytes() == plain.tobytes(), "plain section differs")
     check(refused(data + b"\0"), "accepted a byte too many")
     for at in range(len(data)):
         check(refused(data[:at]), f"accepted when cut to {at} bytes")
@@ -423,7 +423,7 @@ def show(path):
               else f"{field:14} {value}")
     print("codec name    ", CODECS[frame.header.codec])
     print("first values  ", *decode_update(frame)[:8])
-    print("first dense   ", *frame.dense[:8])
+    print("first plain   ", *frame.plain[:8])
     return 0
 
 

@@ -153,7 +153,7 @@ class InspectTest(ProgramTest):
         self.assertRegex(view["share of ones"], r"^\d\d\.\d\d % \(.* of 389,920")
         self.assertEqual(view["header"], "72 B")
         self.assertEqual(view["payload"], "48,740 B")
-        self.assertEqual(view["dense"], "7,680 B  1,920 float32 values")
+        self.assertEqual(view["plain"], "7,680 B  1,920 float32 values")
         self.assertEqual(view["checksum"], "8 B  ok")
         self.assertEqual(view["total"], "56,500 B  1.1592 bits a parameter")
 
@@ -170,7 +170,7 @@ class InspectTest(ProgramTest):
 
     def check_against_bytes(self, view, data, codec):
         (magic, version, codec_id, flags, _, round_, examples, client,
-         fingerprint, seed, params, payload, dense, magnitude, param,
+         fingerprint, seed, params, payload, plain, magnitude, param,
          _) = struct.unpack_from("<4s4BIIQQQQQIfII", data)
         self.assertEqual(magic, b"FMRN")
         self.assertIs(view["valid"], True)
@@ -195,9 +195,9 @@ class InspectTest(ProgramTest):
         else:
             self.assertIsNone(view["seed"])
         self.assertEqual(view["bytes"], {
-            "header": 72, "payload": payload, "dense": 4 * dense,
+            "header": 72, "payload": payload, "plain": 4 * plain,
             "checksum": 8, "total": len(data)})
-        self.assertEqual(72 + payload + 4 * dense + 8, len(data))
+        self.assertEqual(72 + payload + 4 * plain + 8, len(data))
         self.assertAlmostEqual(view["bits_per_param"], 8 * len(data) / params)
 
         packed = data[72 + payload - (params + 7) // 8:72 + payload]
@@ -217,16 +217,28 @@ class InspectTest(ProgramTest):
         else:
             self.assertIsNone(view["kept"])
 
+        if codec in ("signsgd", "terngrad", "drive", "eden"):
+            segments, = struct.unpack_from("<I", data, 72)
+            self.assertEqual(view["segments"], segments)
+            lengths = struct.unpack_from(f"<{segments}I", data, 76)
+            scales = (sum(bin(n).count("1") for n in lengths)
+                      if codec in ("drive", "eden") else segments)
+            self.assertEqual(view["largest_scale"], max(struct.unpack_from(
+                f"<{scales}f", data, 76 + 4 * segments)))
+        else:
+            self.assertIsNone(view["segments"])
+            self.assertIsNone(view["largest_scale"])
+
         stored = struct.unpack("<Q", data[-8:])[0]
         self.assertIs(view["checksum"]["ok"], True)
         self.assertEqual(int(view["checksum"]["stored"], 16), stored)
         self.assertEqual(int(view["checksum"]["computed"], 16), stored)
-        values = struct.unpack_from(f"<{dense}f", data, 72 + payload)
-        self.assertEqual(view["dense"]["count"], dense)
-        self.assertEqual(view["dense"]["type"], "float32")
-        self.assertAlmostEqual(view["dense"]["min"], min(values))
-        self.assertAlmostEqual(view["dense"]["max"], max(values))
-        self.assertAlmostEqual(view["dense"]["mean"], sum(values) / dense)
+        values = struct.unpack_from(f"<{plain}f", data, 72 + payload)
+        self.assertEqual(view["plain"]["count"], plain)
+        self.assertEqual(view["plain"]["type"], "float32")
+        self.assertAlmostEqual(view["plain"]["min"], min(values))
+        self.assertAlmostEqual(view["plain"]["max"], max(values))
+        self.assertAlmostEqual(view["plain"]["mean"], sum(values) / plain)
 
     def test_stdin(self):
         data = self.frame().read_bytes()
@@ -237,9 +249,9 @@ class InspectTest(ProgramTest):
     def test_half_floats_and_broadcast(self):
         seeds = TESTDATA / "fuzz" / "frame"
         view = json.loads(self.succeed("inspect", "--json",
-                                       seeds / "good-dense-half"))
-        self.assertEqual(view["dense"]["type"], "float16")
-        self.assertEqual(view["bytes"]["dense"], 18)
+                                       seeds / "good-plain-half"))
+        self.assertEqual(view["plain"]["type"], "float16")
+        self.assertEqual(view["bytes"]["plain"], 18)
         self.assertIn("a model broadcast",
                       self.succeed("inspect", seeds / "good-broadcast"))
 
@@ -248,7 +260,7 @@ class InspectTest(ProgramTest):
         path = self.write(data[:1000])
         out = self.fail_with(
             f"fedmrn inspect: {path}: offset 48: header, 48740 payload bytes, "
-            "7680 dense bytes and checksum do not make a frame of 1000 bytes",
+            "7680 plain bytes and checksum do not make a frame of 1000 bytes",
             "inspect", path)
         self.assertIn("NOT VALID", out)
         self.assertIn("header not verified", out)
@@ -281,9 +293,9 @@ class InspectTest(ProgramTest):
         self.assertIsNone(view["ones"])
 
     def test_sound_checksum_over_bad_values(self):
-        path = TESTDATA / "fuzz" / "frame" / "changed-dense-nan"
+        path = TESTDATA / "fuzz" / "frame" / "changed-plain-nan"
         out = self.fail_with(
-            f"fedmrn inspect: {path}: offset 81: dense value 1 is not finite",
+            f"fedmrn inspect: {path}: offset 81: plain value 1 is not finite",
             "inspect", path)
         self.assertIn("NOT VALID", out)
         self.assertRegex(out, r"checksum +8 B  ok")

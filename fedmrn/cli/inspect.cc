@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -18,20 +18,12 @@
 #include "fedmrn/cli/text.h"
 #include "fedmrn/core/codec.h"
 #include "fedmrn/core/frame.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "fedmrn/core/wire.h"
 
 namespace fedmrn::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr size_t kLeastFrameBytes = kFrameHeaderBytes + kFrameChecksumBytes;
-
-bool HasMagic(ByteView bytes) {
-  return bytes.size() >= 4 && std::memcmp(bytes.data(), "FMRN", 4) == 0;
-}
 
 // A large file that is not a frame is not read to its end.
 Result<Bytes> ReadInput(const std::string& path) {
@@ -51,12 +43,12 @@ Result<Bytes> ReadInput(const std::string& path) {
     return failed(std::string("cannot open it: ") + std::strerror(errno));
   }
   Bytes bytes;
-  for (size_t want = kLeastFrameBytes;;) {
+  for (size_t want = wire::kLeastFrameBytes;;) {
     const size_t at = bytes.size();
     bytes.resize(at + want);
     const size_t got = std::fread(bytes.data() + at, 1, want, file.get());
     bytes.resize(at + got);
-    if (got < want || !HasMagic(bytes)) break;
+    if (got < want || !wire::HasMagic(bytes)) break;
     want = std::max(bytes.size(), size_t{1} << 16);
   }
   if (std::ferror(file.get()) != 0) {
@@ -65,49 +57,6 @@ Result<Bytes> ReadInput(const std::string& path) {
   if (bytes.empty()) return failed("is empty");
   return bytes;
 }
-
-// A header as it stands in the file, sound or not: docs/wire-format.md's table.
-struct RawHeader {
-  explicit RawHeader(ByteView bytes) {
-    const uint8_t* at = bytes.data();
-    version = at[4];
-    codec_id = at[5];
-    flags = at[6];
-    noise = {static_cast<NoiseKind>(at[7]), LoadLe<float>(at + 60),
-             LoadLe<uint64_t>(at + 32)};
-    round = LoadLe<uint32_t>(at + 8);
-    examples = LoadLe<uint32_t>(at + 12);
-    client = LoadLe<uint64_t>(at + 16);
-    fingerprint = LoadLe<uint64_t>(at + 24);
-    params = LoadLe<uint64_t>(at + 40);
-    payload_bytes = LoadLe<uint64_t>(at + 48);
-    plain_count = LoadLe<uint32_t>(at + 56);
-    codec_param = LoadLe<uint32_t>(at + 64);
-    codec = FindCodec(static_cast<CodecId>(codec_id));
-  }
-
-  bool plain_half() const { return (flags & 1) != 0; }
-  bool broadcast() const { return (flags & 2) != 0; }
-  const char* plain_type() const {
-    return plain_half() ? "float16" : "float32";
-  }
-  uint64_t plain_bytes() const {
-    return uint64_t{plain_count} * (plain_half() ? 2 : 4);
-  }
-  // Whether the file has the length that the header claims; only then are its
-  // last bytes a checksum.
-  bool Fits(size_t file_bytes) const {
-    const uint64_t room = file_bytes - std::min(file_bytes, kLeastFrameBytes);
-    return file_bytes >= kLeastFrameBytes && payload_bytes <= room &&
-           plain_bytes() == room - payload_bytes;
-  }
-
-  uint8_t version, codec_id, flags;
-  Noise noise;
-  uint32_t round, examples, plain_count, codec_param;
-  uint64_t client, fingerprint, params, payload_bytes;
-  const Codec* codec;  // null if unknown
-};
 
 const char* NoiseName(NoiseKind kind) {
   switch (kind) {
@@ -133,60 +82,32 @@ struct PlainStats {
   double mean;
 };
 
+// What a codec says about a payload.
+struct Fact {
+  const PayloadFact* about;
+  double value;
+};
+
 // Everything that could be learnt from one file.
 struct Report {
   std::string name;
   size_t file_bytes = 0;
   std::optional<Error> error;
-  std::optional<RawHeader> header;   // where a magic is
-  std::optional<Checksum> checksum;  // where the length is right
-  // Of valid frames:
-  std::optional<uint64_t> ones;      // codecs of one bit: the bits that are 1
-  std::optional<uint64_t> nonzeros;  // sparse codecs
+  std::optional<wire::Header> header;  // where a magic is; sound or not
+  const Codec* codec = nullptr;        // the header's, if it names one
+  std::optional<Checksum> checksum;    // where the length is right
+  // Only a valid frame is looked into.
+  std::vector<Fact> facts;
   std::optional<PlainStats> plain;
 };
 
-uint64_t CountOnes(ByteView bits) {
-  uint64_t ones = 0;
-  for (uint8_t byte : bits) ones += std::popcount(byte);
-  return ones;
-}
-
-void LookIntoPayload(const FrameView& frame, Report& report) {
-  switch (frame.codec) {
-    case CodecId::kMrnBinary:
-    case CodecId::kMrnSigned:
-    case CodecId::kSignSgd:
-    case CodecId::kDrive:
-    case CodecId::kMask:
-      // One bit a parameter at the payload's end, padded with zeros.
-      report.ones = CountOnes(frame.payload.last(BytesForBits(frame.params)));
-      break;
-    case CodecId::kTopK:
-      report.nonzeros = LoadLe<uint32_t>(frame.payload.data());
-      break;
-    case CodecId::kTernGrad: {
-      // Trits take a fifth of a byte, so this is a small multiple of the input.
-      std::vector<float> update(frame.params);
-      DecodeUpdate(frame, update);
-      report.nonzeros =
-          update.size() -
-          static_cast<uint64_t>(std::count(update.begin(), update.end(), 0.0f));
-      break;
-    }
-    case CodecId::kFloat32:
-    case CodecId::kFloat16:
-    case CodecId::kEden:
-      break;
-  }
-  if (frame.plain_count > 0) {
-    std::vector<float> values(frame.plain_count);
-    frame.CopyPlain(values);
-    const auto [min, max] = std::minmax_element(values.begin(), values.end());
-    double sum = 0;
-    for (float value : values) sum += value;
-    report.plain = {*min, *max, sum / static_cast<double>(values.size())};
-  }
+PlainStats StatsOf(const FrameView& frame) {
+  std::vector<float> values(frame.plain_count);
+  frame.CopyPlain(values);
+  const auto [min, max] = std::minmax_element(values.begin(), values.end());
+  double sum = 0;
+  for (float value : values) sum += value;
+  return {*min, *max, sum / static_cast<double>(values.size())};
 }
 
 Report Inspect(const std::string& path) {
@@ -198,30 +119,34 @@ Report Inspect(const std::string& path) {
     return report;
   }
   report.file_bytes = bytes->size();
-  if (bytes->size() >= kFrameHeaderBytes && HasMagic(*bytes)) {
-    report.header.emplace(*bytes);
+  if (bytes->size() >= kFrameHeaderBytes && wire::HasMagic(*bytes)) {
+    report.header = wire::ReadHeader(*bytes);
+    report.codec = FindCodec(report.header->codec);
     if (report.header->version == kFrameVersion &&
-        report.header->Fits(bytes->size())) {
-      const size_t at = bytes->size() - kFrameChecksumBytes;
-      report.checksum = {LoadLe<uint64_t>(bytes->data() + at),
-                         XXH64(bytes->data(), at, 0)};
+        report.header->frame_bytes() == bytes->size()) {
+      report.checksum = {wire::StoredChecksum(*bytes),
+                         wire::ComputeChecksum(*bytes)};
     }
   }
   const Result<FrameView> frame = ParseFrame(*bytes);
-  if (frame) {
-    LookIntoPayload(*frame, report);
-  } else {
+  if (!frame) {
     report.error = frame.error();
+    return report;
   }
+  for (const PayloadFact& fact : report.codec->facts) {
+    report.facts.push_back({&fact, fact.value(*frame)});
+  }
+  if (frame->plain_count > 0) report.plain = StatsOf(*frame);
   return report;
 }
 
-double Share(uint64_t part, uint64_t whole) {
-  return static_cast<double>(part) / static_cast<double>(whole);
+const char* PlainType(const wire::Header& header) {
+  return header.plain_half ? "float16" : "float32";
 }
 
 double BitsPerParam(const Report& report) {
-  return 8 * Share(report.file_bytes, report.header->params);
+  return 8 * static_cast<double>(report.file_bytes) /
+         static_cast<double>(report.header->params);
 }
 
 std::string ChecksumVerdict(const Report& report) {
@@ -230,7 +155,7 @@ std::string ChecksumVerdict(const Report& report) {
   return fmt::format("BAD: should be 0x{:016x}", report.checksum->computed);
 }
 
-void Line(const char* label, const std::string& text) {
+void Line(std::string_view label, const std::string& text) {
   fmt::print("  {:<13} {}\n", label, text);
 }
 
@@ -239,12 +164,12 @@ void BytesLine(const char* label, uint64_t bytes, const std::string& note) {
              note.empty() ? "" : "  ", note);
 }
 
-void PrintHeader(const RawHeader& header) {
-  const Codec* codec = header.codec;
-  Line("codec", codec != nullptr
-                    ? fmt::format("{}: {}", codec->name, codec->summary)
-                    : fmt::format("unknown ({})", header.codec_id));
-  Line("holds", header.broadcast() ? "a model broadcast" : "an update");
+void PrintHeader(const wire::Header& header, const Codec* codec) {
+  Line("codec",
+       codec != nullptr
+           ? fmt::format("{}: {}", codec->name, codec->summary)
+           : fmt::format("unknown ({})", static_cast<uint8_t>(header.codec)));
+  Line("holds", header.broadcast ? "a model broadcast" : "an update");
   Line("round", report::Grouped(header.round));
   Line("client", fmt::format("{}", header.client));
   Line("examples", report::Grouped(header.examples));
@@ -257,32 +182,40 @@ void PrintHeader(const RawHeader& header) {
   if (codec == nullptr || codec->uses_seed) {
     Line("seed", fmt::format("0x{:016x}", header.noise.seed));
   }
-  if (codec != nullptr && codec->id == CodecId::kEden) {
-    Line("bits", fmt::format("{} a parameter", header.codec_param));
-  } else if (codec != nullptr && codec->id == CodecId::kDrive) {
-    Line("scale", header.codec_param == 0   ? "least error (0)"
-                  : header.codec_param == 1 ? "unbiased (1)"
-                                            : "unknown");
-  } else if (codec == nullptr) {
+  if (codec == nullptr) {
     Line("codec param", report::Grouped(header.codec_param));
+  } else if (codec->uses_param) {
+    const auto [label, text] = codec->describe_param(header.codec_param);
+    Line(label, text);
   }
 }
 
 void PrintBytes(const Report& report) {
-  const RawHeader& header = *report.header;
+  const wire::Header& header = *report.header;
   BytesLine("header", kFrameHeaderBytes, "");
   BytesLine("payload", header.payload_bytes, "");
   BytesLine(
-      "dense", header.plain_bytes(),
+      "plain", header.plain_bytes(),
       header.plain_count == 0
           ? ""
           : fmt::format("{} {} values", report::Grouped(header.plain_count),
-                        header.plain_type()));
+                        PlainType(header)));
   BytesLine("checksum", kFrameChecksumBytes, ChecksumVerdict(report));
   BytesLine("total", report.file_bytes,
             report.error
                 ? "the file's length"
                 : fmt::format("{:.4f} bits a parameter", BitsPerParam(report)));
+}
+
+std::string FactText(const Fact& fact, uint64_t params) {
+  if (fact.about->kind == PayloadFact::Kind::kValue) {
+    return fmt::format("{:.6g}", fact.value);
+  }
+  const std::string count = report::Grouped(static_cast<uint64_t>(fact.value));
+  if (fact.about->kind == PayloadFact::Kind::kCount) return count;
+  return fmt::format("{:.2f} % ({} of {})",
+                     100 * (fact.value / static_cast<double>(params)), count,
+                     report::Grouped(params));
 }
 
 void PrintText(const Report& report) {
@@ -292,16 +225,12 @@ void PrintText(const Report& report) {
   // Another version's header may be laid out differently.
   if (report.header->version != kFrameVersion) return;
   if (report.error) fmt::print("  (header not verified)\n");
-  PrintHeader(*report.header);
-  const uint64_t params = report.header->params;
-  const auto counted = [&](uint64_t count) {
-    return fmt::format("{:.2f} % ({} of {})", 100 * Share(count, params),
-                       report::Grouped(count), report::Grouped(params));
-  };
-  if (report.ones) Line("share of ones", counted(*report.ones));
-  if (report.nonzeros) Line("kept", counted(*report.nonzeros));
+  PrintHeader(*report.header, report.codec);
+  for (const Fact& fact : report.facts) {
+    Line(fact.about->label, FactText(fact, report.header->params));
+  }
   if (report.plain) {
-    Line("dense values",
+    Line("plain values",
          fmt::format("min {:.6g}, mean {:.6g}, max {:.6g}", report.plain->min,
                      report.plain->mean, report.plain->max));
   }
@@ -309,7 +238,32 @@ void PrintText(const Report& report) {
   PrintBytes(report);
 }
 
-// The keys are the same for every codec; what does not apply is null.
+// The keys of all codecs' facts; what does not apply to this frame is null.
+void FactsToJson(const Report& report, Json& out) {
+  const auto params = static_cast<double>(report.header->params);
+  for (const Codec& codec : Codecs()) {
+    for (const PayloadFact& fact : codec.facts) {
+      const std::string key(fact.key);
+      out[key] = nullptr;
+      if (fact.kind == PayloadFact::Kind::kParams) {
+        out["share_of_" + key] = nullptr;
+      }
+    }
+  }
+  for (const auto& [about, value] : report.facts) {
+    const std::string key(about->key);
+    if (about->kind == PayloadFact::Kind::kValue) {
+      out[key] = value;
+    } else {
+      out[key] = static_cast<uint64_t>(value);
+    }
+    if (about->kind == PayloadFact::Kind::kParams) {
+      out["share_of_" + key] = value / params;
+    }
+  }
+}
+
+// The keys are the same for every codec.
 Json ToJson(const Report& report) {
   const auto hex = [](uint64_t v) { return fmt::format("0x{:016x}", v); };
   Json out;
@@ -323,14 +277,14 @@ Json ToJson(const Report& report) {
     error["message"] = report.error->message;
   }
   if (!report.header) return out;
-  const RawHeader& header = *report.header;
+  const wire::Header& header = *report.header;
   out["version"] = header.version;
   if (header.version != kFrameVersion) return out;
-  const Codec* codec = header.codec;
+  const Codec* codec = report.codec;
   out["codec"] = codec != nullptr ? Json(codec->name) : Json();
-  out["codec_id"] = header.codec_id;
+  out["codec_id"] = static_cast<uint8_t>(header.codec);
   out["codec_param"] = header.codec_param;
-  out["broadcast"] = header.broadcast();
+  out["broadcast"] = header.broadcast;
   out["round"] = header.round;
   out["client"] = header.client;
   out["examples"] = header.examples;
@@ -344,16 +298,10 @@ Json ToJson(const Report& report) {
   out["seed"] = codec != nullptr && codec->uses_seed
                     ? Json(hex(header.noise.seed))
                     : Json();
-  const auto count = [&](const char* key, const char* share_key,
-                         const std::optional<uint64_t>& value) {
-    out[key] = value ? Json(*value) : Json();
-    out[share_key] = value ? Json(Share(*value, header.params)) : Json();
-  };
-  count("ones", "share_of_ones", report.ones);
-  count("kept", "share_of_kept", report.nonzeros);
+  FactsToJson(report, out);
   out["bytes"] = {{"header", kFrameHeaderBytes},
                   {"payload", header.payload_bytes},
-                  {"dense", header.plain_bytes()},
+                  {"plain", header.plain_bytes()},
                   {"checksum", kFrameChecksumBytes},
                   {"total", report.file_bytes}};
   out["bits_per_param"] = report.error ? Json() : Json(BitsPerParam(report));
@@ -364,15 +312,15 @@ Json ToJson(const Report& report) {
     out["checksum"]["stored"] = hex(report.checksum->stored);
     out["checksum"]["computed"] = hex(report.checksum->computed);
   }
-  out["dense"] = {{"count", header.plain_count},
-                  {"type", header.plain_type()},
+  out["plain"] = {{"count", header.plain_count},
+                  {"type", PlainType(header)},
                   {"min", nullptr},
                   {"mean", nullptr},
                   {"max", nullptr}};
   if (report.plain) {
-    out["dense"]["min"] = report.plain->min;
-    out["dense"]["mean"] = report.plain->mean;
-    out["dense"]["max"] = report.plain->max;
+    out["plain"]["min"] = report.plain->min;
+    out["plain"]["mean"] = report.plain->mean;
+    out["plain"]["max"] = report.plain->max;
   }
   return out;
 }

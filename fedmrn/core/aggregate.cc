@@ -44,7 +44,7 @@ Error Foreign(std::string message) {
 }  // namespace
 
 Aggregator::Aggregator(const RoundSpec& spec)
-    : spec_(spec), plain_sum_(spec.plain_count) {
+    : spec_(spec), codec_(FindCodec(spec.codec)), plain_sum_(spec.plain_count) {
   if (masked()) {
     small_.resize(TilesFor(spec.params));
   } else {
@@ -70,7 +70,7 @@ Result<Aggregator> Aggregator::Create(const RoundSpec& spec) {
   if (spec.params == 0 || spec.params > kMaxParams) {
     return bad("the number of parameters must be 1 to 2^32");
   }
-  if (spec.plain_count > kMaxPlainValues) return bad("too many dense values");
+  if (spec.plain_count > kMaxPlainValues) return bad("too many plain values");
   if (spec.examples_per_weight == 0 || spec.max_examples == 0) {
     return bad("examples_per_weight and max_examples must be at least 1");
   }
@@ -88,11 +88,6 @@ Result<Aggregator> Aggregator::Create(const RoundSpec& spec) {
     return bad("this codec takes no noise");
   }
   return Aggregator(spec);
-}
-
-bool Aggregator::masked() const {
-  return spec_.codec == CodecId::kMrnBinary ||
-         spec_.codec == CodecId::kMrnSigned;
 }
 
 double Aggregator::unit() const {
@@ -117,9 +112,9 @@ Status Aggregator::Admit(const FrameView& frame) const {
     return Foreign("the frame is of another model");
   }
   if (frame.codec != spec_.codec) {
-    return Foreign(
-        "the frame's codec is " + std::string(FindCodec(frame.codec)->name) +
-        ", this round's is " + std::string(FindCodec(spec_.codec)->name));
+    return Foreign("the frame's codec is " +
+                   std::string(FindCodec(frame.codec)->name) +
+                   ", this round's is " + std::string(codec_->name));
   }
   if (frame.noise.kind != spec_.noise ||
       frame.noise.magnitude != spec_.magnitude) {
@@ -142,74 +137,76 @@ Status Aggregator::Admit(const FrameView& frame) const {
   // float16 cannot exceed the limit.
   if (!frame.plain_half &&
       !AllWithin(frame.plain.data(), frame.plain_count, kMaxPlain)) {
-    return Error{ErrorCode::kBadValue, "a dense value exceeds 2^40"};
+    return Error{ErrorCode::kBadValue, "a plain value exceeds 2^40"};
   }
   return Ok();
 }
 
-Status Aggregator::Add(ByteView frame, int threads) {
-  return std::move(AddAll({&frame, 1}, threads)[0]);
+Status Aggregator::Take(const FrameView& frame, Batch& batch) {
+  FEDMRN_TRY(Admit(frame));
+  const uint64_t weight = WeightOf(frame);
+  const ByteView addend = codec_->addend(frame, scratch_);
+  if (masked()) {
+    batch.masked.push_back({frame.noise, addend.data(), weight});
+  } else {
+    if (!AllWithin(addend.data(), spec_.params, spec_.max_abs_value)) {
+      return Error{ErrorCode::kBadValue,
+                   "a value of the update exceeds this round's limit of " +
+                       std::to_string(spec_.max_abs_value)};
+    }
+    batch.floats.push_back(
+        {addend.data(), std::ldexp(static_cast<double>(weight), grid_bits_)});
+  }
+  AddPlain(frame, weight);
+  total_weight_ += weight;
+  seen_.insert(frame.client);
+  return Ok();
+}
+
+void Aggregator::AddPlain(const FrameView& frame, uint64_t weight) {
+  std::vector<float> plain(frame.plain_count);
+  frame.CopyPlain(plain);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    plain_sum_[i] += static_cast<Int128>(std::nearbyint(
+                         std::ldexp(double{plain[i]}, kPlainGridBits))) *
+                     static_cast<Int128>(weight);
+  }
+}
+
+void Aggregator::AddBatch(Batch& batch, int threads) {
+  if (!batch.masked.empty()) AddMaskedUpdates(batch.masked, threads);
+  if (!batch.floats.empty()) {
+    ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
+      AddFloats(batch.floats, first, end, sum_);
+    });
+  }
+  batch = {};
+}
+
+Status Aggregator::Add(ByteView bytes, int threads) {
+  return Add(FEDMRN_TRY(ParseFrame(bytes)), threads);
+}
+
+Status Aggregator::Add(const FrameView& frame, int threads) {
+  Batch batch;
+  FEDMRN_TRY(Take(frame, batch));
+  AddBatch(batch, threads);
+  return Ok();
 }
 
 std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
                                        int threads) {
   std::vector<Status> verdicts;
-  std::vector<MaskedUpdate> masked_updates;
-  std::vector<FloatUpdate> float_updates;
-  std::vector<float> decoded;
-  const double grid = std::ldexp(1.0, grid_bits_);
-  const auto add_floats = [&] {
-    ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
-      AddFloats(float_updates, first, end, sum_);
-    });
-    float_updates.clear();
+  Batch batch;
+  const auto take = [&](ByteView bytes) -> Status {
+    return Take(FEDMRN_TRY(ParseFrame(bytes)), batch);
   };
-
   for (const ByteView& bytes : frames) {
-    const Result<FrameView> frame = ParseFrame(bytes);
-    if (!frame) {
-      verdicts.push_back(frame.error());
-      continue;
-    }
-    if (Status status = Admit(*frame); !status) {
-      verdicts.push_back(std::move(status));
-      continue;
-    }
-    const uint64_t weight = WeightOf(*frame);
-    if (masked()) {
-      masked_updates.push_back({frame->noise, frame->payload.data(), weight});
-    } else {
-      const uint8_t* values = frame->payload.data();
-      if (spec_.codec != CodecId::kFloat32) {
-        decoded.resize(spec_.params);
-        DecodeUpdate(*frame, decoded);
-        values = reinterpret_cast<const uint8_t*>(decoded.data());
-      }
-      if (!AllWithin(values, spec_.params, spec_.max_abs_value)) {
-        verdicts.push_back(
-            Error{ErrorCode::kBadValue,
-                  "a value of the update exceeds this round's limit of " +
-                      std::to_string(spec_.max_abs_value)});
-        continue;
-      }
-      float_updates.push_back({values, static_cast<double>(weight) * grid});
-      // `decoded` serves one frame at a time.
-      if (spec_.codec != CodecId::kFloat32) add_floats();
-    }
-    std::vector<float> plain(frame->plain_count);
-    frame->CopyPlain(plain);
-    for (size_t i = 0; i < plain.size(); ++i) {
-      plain_sum_[i] += static_cast<Int128>(std::nearbyint(
-                           std::ldexp(double{plain[i]}, kPlainGridBits))) *
-                       static_cast<Int128>(weight);
-    }
-    total_weight_ += weight;
-    seen_.insert(frame->client);
-    verdicts.push_back(Ok());
+    verdicts.push_back(take(bytes));
+    // `scratch_` serves one frame at a time.
+    if (!scratch_.empty()) AddBatch(batch, threads);
   }
-
-  AddMaskedUpdates(masked_updates, threads);
-  if (!float_updates.empty()) add_floats();
+  AddBatch(batch, threads);
   return verdicts;
 }
 
@@ -223,13 +220,10 @@ void Aggregator::Drain(int64_t factor, int threads) {
 
 void Aggregator::AddMaskedUpdates(std::span<const MaskedUpdate> updates,
                                   int threads) {
-  if (updates.empty()) return;
-  const MaskKind mask = spec_.codec == CodecId::kMrnBinary ? MaskKind::kBinary
-                                                           : MaskKind::kSigned;
   const uint64_t room = MaxSmallWeight(spec_.noise);
   const auto add = [&](std::span<const MaskedUpdate> some) {
     ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
-      AddMasked(mask, some, first, end, spec_.params, small_);
+      AddMasked(*codec_->mask, some, first, end, spec_.params, small_);
     });
   };
   for (size_t k = 0; k < updates.size();) {

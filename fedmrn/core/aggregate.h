@@ -5,8 +5,9 @@
 // straight from frames, in O(d) memory whatever the number of clients. The sum
 // is kept in integers, so it is the same to the bit for any order of arrival,
 // any grouping into calls and any number of threads: masked noise is summed
-// exactly, in units of the noise; other updates are rounded once each to a
-// fixed grid.
+// exactly, in units of the noise; other updates' values are rounded once each
+// to a fixed grid. Which of the two it is, and where a frame has its bits or
+// values, is the codec's to say.
 #pragma once
 
 #include <cstddef>
@@ -39,15 +40,16 @@ struct RoundSpec {
   float max_abs_value = 16;  // of an update, masked or not
 };
 
-// Not thread-safe; AddAll uses threads of its own.
+// Not thread-safe, but uses as many threads of its own as it is told.
 class Aggregator {
  public:
   // Fails on a spec that no frame can meet.
   static Result<Aggregator> Create(const RoundSpec& spec);
 
-  // Adds one frame. On an error the sum is untouched and the frame may be
-  // dropped and forgotten.
-  Status Add(ByteView frame, int threads = 1);
+  // Adds one frame, in bytes or as ParseFrame gave it. On an error the sum is
+  // untouched and the frame may be dropped and forgotten.
+  Status Add(ByteView bytes, int threads = 1);
+  Status Add(const FrameView& frame, int threads = 1);
 
   // Adds several frames; one verdict each, in their order. Faster than one by
   // one: the sum is read and written once for all of them.
@@ -64,17 +66,29 @@ class Aggregator {
  private:
   __extension__ using Int128 = __int128;
 
+  // Updates that are summed together, all of one kind.
+  struct Batch {
+    std::vector<MaskedUpdate> masked;
+    std::vector<FloatUpdate> floats;
+  };
+
   explicit Aggregator(const RoundSpec& spec);
   // The checks that depend on this round.
   Status Admit(const FrameView& frame) const;
   uint64_t WeightOf(const FrameView& frame) const;
-  bool masked() const;
+  bool masked() const { return codec_->mask.has_value(); }
   // The value of 1 in sum_ and small_.
   double unit() const;
+  // Checks a frame and counts it in; its update waits in `batch` to be summed.
+  Status Take(const FrameView& frame, Batch& batch);
+  void AddPlain(const FrameView& frame, uint64_t weight);
+  // Sums what waits, and empties the batch.
+  void AddBatch(Batch& batch, int threads);
   void AddMaskedUpdates(std::span<const MaskedUpdate> updates, int threads);
   void Drain(int64_t factor, int threads);
 
   RoundSpec spec_;
+  const Codec* codec_;
   int grid_bits_ = 0;        // other codecs: sum_ counts in 2^-grid_bits_
   uint64_t max_weight_ = 0;  // the most that sum_ has room for
   uint64_t total_weight_ = 0;
@@ -83,6 +97,7 @@ class Aggregator {
   std::vector<SmallTile> small_;   // masked: where updates are added first
   uint64_t small_weight_ = 0;      // in small_
   std::vector<Int128> plain_sum_;  // in 2^-40
+  Bytes scratch_;                  // what the codec had to unpack of one frame
 };
 
 }  // namespace fedmrn

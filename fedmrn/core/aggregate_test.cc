@@ -104,6 +104,13 @@ TEST_P(EveryCodecSum, DoesNotDependOnOrderGroupingThreadsOrTarget) {
   for (const Bytes& frame : frames) ASSERT_TRUE(one_by_one.Add(frame).ok());
   const std::vector<float> expected = Mean(one_by_one, kParams);
 
+  // Each frame parsed by the caller, once.
+  Aggregator parsed = Aggregator::Create(spec).value();
+  for (const Bytes& frame : frames) {
+    ASSERT_TRUE(parsed.Add(ParseFrame(frame).value()).ok());
+  }
+  ExpectSameBits(Mean(parsed, kParams), expected);
+
   std::mt19937 random(1);
   for (int trial = 0; trial < 6; ++trial) {
     std::shuffle(frames.begin(), frames.end(), random);
@@ -131,11 +138,17 @@ TEST_P(EveryCodecSum, BadFramesLeaveTheSumUntouched) {
   Aggregator aggregator = Aggregator::Create(spec).value();
   ASSERT_TRUE(aggregator.Add(FrameFor(spec, 1, 600)).ok());
   const std::vector<float> before = Mean(aggregator, kParams);
-  const auto expect_refused = [&](const Bytes& frame, ErrorCode code) {
-    const Status status = aggregator.Add(frame);
-    ASSERT_FALSE(status.ok());
-    EXPECT_EQ(status.error().code, code) << status.error().ToString();
-    EXPECT_FALSE(status.error().message.empty());
+  const auto expect_refused = [&](const Bytes& bytes, ErrorCode code) {
+    std::vector<Status> verdicts;
+    verdicts.push_back(aggregator.Add(bytes));
+    if (const auto frame = ParseFrame(bytes); frame.ok()) {
+      verdicts.push_back(aggregator.Add(*frame));
+    }
+    for (const Status& status : verdicts) {
+      ASSERT_FALSE(status.ok());
+      EXPECT_EQ(status.error().code, code) << status.error().ToString();
+      EXPECT_FALSE(status.error().message.empty());
+    }
     EXPECT_EQ(aggregator.clients(), 1u);
     ExpectSameBits(Mean(aggregator, kParams), before);
   };

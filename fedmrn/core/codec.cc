@@ -8,6 +8,15 @@
 
 namespace fedmrn {
 
+// A codec's row stands in its file.
+extern const Codec kFloat32Codec, kFloat16Codec;      // codec_float.cc
+extern const Codec kMrnBinaryCodec, kMrnSignedCodec;  // codec_mrn.cc
+extern const Codec kSignSgdCodec;                     // codec_signsgd.cc
+extern const Codec kTopKCodec;                        // codec_topk.cc
+extern const Codec kTernGradCodec;                    // codec_terngrad.cc
+extern const Codec kDriveCodec, kEdenCodec;           // codec_rotation.cc
+extern const Codec kMaskCodec;                        // codec_mask.cc
+
 std::span<const Codec> Codecs() {
   static const Codec kTable[] = {
       kFloat32Codec, kFloat16Codec, kMrnBinaryCodec, kMrnSignedCodec,
@@ -31,6 +40,8 @@ const Codec* FindCodec(std::string_view name) {
   return nullptr;
 }
 
+ByteView PayloadItself(const FrameView& frame, Bytes&) { return frame.payload; }
+
 Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
   if (frame.payload.size() == expected) return Ok();
   return PayloadError(ErrorCode::kBadFormat, 0,
@@ -40,15 +51,20 @@ Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
 }
 
 Status CheckPackedBits(const FrameView& frame) {
-  if (Status status = CheckPayloadBytes(frame, BytesForBits(frame.params));
-      !status) {
-    return status;
-  }
+  FEDMRN_TRY(CheckPayloadBytes(frame, BytesForBits(frame.params)));
   if (!PaddingIsZero(frame.payload, frame.params)) {
     return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
                         "bits behind the last parameter are set");
   }
   return Ok();
+}
+
+double CountOnes(const FrameView& frame) {
+  uint64_t ones = 0;
+  for (uint8_t byte : frame.payload.last(BytesForBits(frame.params))) {
+    ones += static_cast<uint64_t>(std::popcount(byte));
+  }
+  return static_cast<double>(ones);
 }
 
 Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count) {
@@ -128,13 +144,8 @@ Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
                             " instead of " + std::to_string(frame.params));
   }
   const uint64_t scales_end = lengths_end + 4 * scales;
-  if (Status status = CheckPayloadBytes(frame, scales_end + packed_bytes);
-      !status) {
-    return status.error();
-  }
-  if (Status status = CheckFloats(frame, lengths_end, scales); !status) {
-    return status.error();
-  }
+  FEDMRN_TRY(CheckPayloadBytes(frame, scales_end + packed_bytes));
+  FEDMRN_TRY(CheckFloats(frame, lengths_end, scales));
   result.scales = payload.data() + lengths_end;
   for (uint64_t s = 0; s < scales; ++s) {
     if (std::signbit(result.scale(s)) || result.scale(s) > kMaxScale) {

@@ -1,14 +1,17 @@
-// Codecs: how an update becomes payload bytes and comes back. Rows of one
-// table; a new codec is a new file and a new row, and codec_test.cc tests it
-// unasked.
+// Codecs: how an update becomes payload bytes, comes back, is added up and
+// described. Rows of one table; a new codec is a new file, a new row and a new
+// id, and codec_test.cc and aggregate_test.cc test it unasked.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "fedmrn/base/bytes.h"
 #include "fedmrn/base/result.h"
+#include "fedmrn/core/mask.h"
 
 namespace fedmrn {
 
@@ -45,21 +48,60 @@ struct EncodeOptions {
   int bits = 1;           // eden: 1 to 4
 };
 
+// A figure about a payload, for people who inspect a frame.
+struct PayloadFact {
+  enum class Kind : uint8_t {
+    kParams,  // a number of parameters, worth showing as a share too
+    kCount,   // a number of other things
+    kValue,
+  };
+
+  std::string_view key;    // for programs: "ones"
+  std::string_view label;  // for people: "share of ones"
+  Kind kind;
+  // Allocates nothing.
+  double (*value)(const FrameView& frame);
+};
+
+// header.codec_param in words.
+struct ParamText {
+  std::string_view label;  // "bits"
+  std::string text;        // "4 a parameter"
+};
+
+// Everything about a codec; nothing elsewhere asks which codec it is.
 struct Codec {
   CodecId id;
   std::string_view name;
-  std::string_view summary;
-  bool uses_noise;  // the header's noise is part of the message
-  bool uses_seed;
-  bool uses_param;  // header.codec_param
+  std::string_view summary;  // for people, in a line
+
+  // Which fields of the header are part of the message; the others are 0.
+  bool uses_noise = false;
+  bool uses_seed = false;
+  bool uses_param = false;  // header.codec_param
+
+  // What it is for, besides updates.
+  bool carries_models = false;         // may be a broadcast
+  bool encodes_probabilities = false;  // takes these instead of an update
 
   // Appends the payload; sets header.codec_param. The update is finite.
   Status (*encode)(FrameHeader& header, const EncodeOptions& options,
-                   std::span<const float> update, Bytes& payload);
-  // Whether decode can trust the payload. Allocates nothing.
-  Status (*validate)(const FrameView& frame);
-  // Only for frames that have passed validate.
-  void (*decode)(const FrameView& frame, std::span<float> out);
+                   std::span<const float> update, Bytes& payload) = nullptr;
+  // Whether the rest can trust the payload. Allocates nothing.
+  Status (*validate)(const FrameView& frame) = nullptr;
+  // Only for frames that have passed validate, as `addend` and `facts` below.
+  void (*decode)(const FrameView& frame, std::span<float> out) = nullptr;
+
+  // What a server adds up. With a mask: its packed bits, so that the header's
+  // noise is summed exactly. Without: float32 values, rounded once each.
+  std::optional<MaskKind> mask = std::nullopt;
+  // Either part of the frame or written to `scratch`.
+  ByteView (*addend)(const FrameView& frame, Bytes& scratch) = nullptr;
+
+  // What a person may want to know. A parameter is described whether it is
+  // sound or not; null if the codec uses none.
+  ParamText (*describe_param)(uint32_t param) = nullptr;
+  std::span<const PayloadFact> facts = {};
 };
 
 std::span<const Codec> Codecs();

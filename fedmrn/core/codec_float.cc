@@ -15,9 +15,7 @@ Status EncodeFloat32(FrameHeader&, const EncodeOptions&,
 }
 
 Status ValidateFloat32(const FrameView& frame) {
-  if (Status status = CheckPayloadBytes(frame, 4 * frame.params); !status) {
-    return status;
-  }
+  FEDMRN_TRY(CheckPayloadBytes(frame, 4 * frame.params));
   return CheckFloats(frame, 0, frame.params);
 }
 
@@ -38,9 +36,7 @@ Status EncodeFloat16(FrameHeader&, const EncodeOptions&,
 }
 
 Status ValidateFloat16(const FrameView& frame) {
-  if (Status status = CheckPayloadBytes(frame, 2 * frame.params); !status) {
-    return status;
-  }
+  FEDMRN_TRY(CheckPayloadBytes(frame, 2 * frame.params));
   for (uint64_t i = 0; i < frame.params; ++i) {
     if ((LoadLe<uint16_t>(frame.payload.data() + 2 * i) & 0x7C00) == 0x7C00) {
       return PayloadError(ErrorCode::kBadValue, 2 * i,
@@ -58,23 +54,25 @@ void DecodeFloat16(const FrameView& frame, std::span<float> out) {
 
 }  // namespace
 
-const Codec kFloat32Codec = {.id = CodecId::kFloat32,
-                             .name = "float32",
-                             .summary = "the values, 32 bits each (FedAvg)",
-                             .uses_noise = false,
-                             .uses_seed = false,
-                             .uses_param = false,
-                             .encode = EncodeFloat32,
-                             .validate = ValidateFloat32,
-                             .decode = DecodeFloat32};
-const Codec kFloat16Codec = {.id = CodecId::kFloat16,
-                             .name = "float16",
-                             .summary = "the values, 16 bits each",
-                             .uses_noise = false,
-                             .uses_seed = false,
-                             .uses_param = false,
-                             .encode = EncodeFloat16,
-                             .validate = ValidateFloat16,
-                             .decode = DecodeFloat16};
+extern const Codec kFloat32Codec = {
+    .id = CodecId::kFloat32,
+    .name = "float32",
+    .summary = "the values, 32 bits each (FedAvg)",
+    .carries_models = true,
+    .encode = EncodeFloat32,
+    .validate = ValidateFloat32,
+    .decode = DecodeFloat32,
+    .addend = PayloadItself,
+};
+extern const Codec kFloat16Codec = {
+    .id = CodecId::kFloat16,
+    .name = "float16",
+    .summary = "the values, 16 bits each",
+    .carries_models = true,
+    .encode = EncodeFloat16,
+    .validate = ValidateFloat16,
+    .decode = DecodeFloat16,
+    .addend = DecodedValues<DecodeFloat16>,
+};
 
 }  // namespace fedmrn

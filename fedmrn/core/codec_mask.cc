@@ -27,16 +27,16 @@ void Decode(const FrameView& frame, std::span<float> out) {
 
 }  // namespace
 
-const Codec kMaskCodec = {.id = CodecId::kMask,
-                          .name = "mask",
-                          .summary =
-                              "probabilities as draws of 0 or 1, 1 bit "
-                              "each (FedPM)",
-                          .uses_noise = false,
-                          .uses_seed = false,
-                          .uses_param = false,
-                          .encode = Encode,
-                          .validate = CheckPackedBits,
-                          .decode = Decode};
+extern const Codec kMaskCodec = {
+    .id = CodecId::kMask,
+    .name = "mask",
+    .summary = "probabilities as draws of 0 or 1, 1 bit each (FedPM)",
+    .encodes_probabilities = true,
+    .encode = Encode,
+    .validate = CheckPackedBits,
+    .decode = Decode,
+    .addend = DecodedValues<Decode>,
+    .facts = {&kOnesFact, 1},
+};
 
 }  // namespace fedmrn

@@ -33,25 +33,31 @@ void Decode(const FrameView& frame, std::span<float> out) {
 
 }  // namespace
 
-const Codec kMrnBinaryCodec = {
+extern const Codec kMrnBinaryCodec = {
     .id = CodecId::kMrnBinary,
     .name = "mrn-binary",
     .summary = "seeded noise kept or dropped, 1 bit each (FedMRN)",
     .uses_noise = true,
     .uses_seed = true,
-    .uses_param = false,
     .encode = Encode<MaskKind::kBinary>,
     .validate = CheckPackedBits,
-    .decode = Decode<MaskKind::kBinary>};
-const Codec kMrnSignedCodec = {
+    .decode = Decode<MaskKind::kBinary>,
+    .mask = MaskKind::kBinary,
+    .addend = PayloadItself,
+    .facts = {&kOnesFact, 1},
+};
+extern const Codec kMrnSignedCodec = {
     .id = CodecId::kMrnSigned,
     .name = "mrn-signed",
     .summary = "seeded noise kept or flipped, 1 bit each (FedMRNS)",
     .uses_noise = true,
     .uses_seed = true,
-    .uses_param = false,
     .encode = Encode<MaskKind::kSigned>,
     .validate = CheckPackedBits,
-    .decode = Decode<MaskKind::kSigned>};
+    .decode = Decode<MaskKind::kSigned>,
+    .mask = MaskKind::kSigned,
+    .addend = PayloadItself,
+    .facts = {&kOnesFact, 1},
+};
 
 }  // namespace fedmrn

@@ -80,8 +80,8 @@ template <typename Quantise>
 Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
                     std::span<const float> update, Bytes& payload, int bits,
                     Quantise quantise) {
-  const auto segments = SegmentsFor(options, update.size());
-  if (!segments) return segments.error();
+  const std::vector<uint32_t> segments =
+      FEDMRN_TRY(SegmentsFor(options, update.size()));
   std::vector<float> rotated(update.begin(), update.end());
   std::vector<float> scales;
   Bytes packed;
@@ -89,7 +89,7 @@ Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
   {
     BitWriter out(packed);
     size_t first = 0;
-    for (uint32_t length : *segments) {
+    for (uint32_t length : segments) {
       ForEachBlock(length, [&](uint64_t offset, uint64_t size) {
         const std::span<float> r =
             std::span(rotated).subspan(first + offset, size);
@@ -102,9 +102,7 @@ Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
       first += length;
     }
   }
-  if (Status status = AppendSegments(*segments, scales, payload); !status) {
-    return status;
-  }
+  FEDMRN_TRY(AppendSegments(segments, scales, payload));
   AppendLe(std::span<const uint8_t>(packed), payload);
   return Ok();
 }
@@ -154,43 +152,43 @@ Status EncodeEden(FrameHeader& header, const EncodeOptions& options,
                       });
 }
 
-Result<SegmentedPayload> Read(const FrameView& frame, int bits) {
-  return ReadSegments(frame, ScalePer::kBlock,
-                      BytesForBits(frame.params * static_cast<uint64_t>(bits)));
+Result<SegmentedPayload> ReadDrive(const FrameView& frame) {
+  return ReadSegments(frame, ScalePer::kBlock, BytesForBits(frame.params));
 }
 
-Status ValidateBits(const FrameView& frame, int bits) {
-  const auto payload = Read(frame, bits);
-  if (!payload) return payload.error();
-  if (!PaddingIsZero(payload->packed,
-                     frame.params * static_cast<uint64_t>(bits))) {
+Result<SegmentedPayload> ReadEden(const FrameView& frame) {
+  return ReadSegments(frame, ScalePer::kBlock,
+                      BytesForBits(frame.params * frame.codec_param));
+}
+
+Status CheckPadding(const FrameView& frame, const SegmentedPayload& payload,
+                    uint32_t bits) {
+  if (!PaddingIsZero(payload.packed, frame.params * bits)) {
     return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
                         "bits behind the last parameter are set");
   }
   return Ok();
 }
 
-constexpr size_t kParamOffset = 64;  // of codec_param in the frame
-
 Status ValidateDrive(const FrameView& frame) {
   if (frame.codec_param > 1) {
     return Error{ErrorCode::kBadValue, "drive's parameter must be 0 or 1",
-                 kParamOffset};
+                 wire::kCodecParam.offset};
   }
-  return ValidateBits(frame, 1);
+  return CheckPadding(frame, FEDMRN_TRY(ReadDrive(frame)), 1);
 }
 
 Status ValidateEden(const FrameView& frame) {
   if (frame.codec_param < 1 || frame.codec_param > 4) {
     return Error{ErrorCode::kBadValue, "eden's bits must be 1 to 4",
-                 kParamOffset};
+                 wire::kCodecParam.offset};
   }
-  return ValidateBits(frame, static_cast<int>(frame.codec_param));
+  return CheckPadding(frame, FEDMRN_TRY(ReadEden(frame)), frame.codec_param);
 }
 
-void DecodeBlocks(const FrameView& frame, int bits,
-                  std::span<const float> centroids, std::span<float> out) {
-  const SegmentedPayload payload = Read(frame, bits).value();
+void DecodeBlocks(const FrameView& frame, const SegmentedPayload& payload,
+                  int bits, std::span<const float> centroids,
+                  std::span<float> out) {
   BitReader in(payload.packed);
   size_t first = 0;
   uint64_t scale_index = 0;
@@ -208,33 +206,57 @@ void DecodeBlocks(const FrameView& frame, int bits,
 
 void DecodeDrive(const FrameView& frame, std::span<float> out) {
   constexpr float kSigns[] = {-1, 1};
-  DecodeBlocks(frame, 1, kSigns, out);
+  DecodeBlocks(frame, ReadDrive(frame).value(), 1, kSigns, out);
 }
 
 void DecodeEden(const FrameView& frame, std::span<float> out) {
   const int bits = static_cast<int>(frame.codec_param);
-  DecodeBlocks(frame, bits, Quantiser(bits).centroid, out);
+  DecodeBlocks(frame, ReadEden(frame).value(), bits, Quantiser(bits).centroid,
+               out);
 }
+
+ParamText DescribeDrive(uint32_t param) {
+  return {"scale", param == 0   ? "least error (0)"
+                   : param == 1 ? "unbiased (1)"
+                                : "unknown"};
+}
+
+ParamText DescribeEden(uint32_t param) {
+  return {"bits", std::to_string(param) + " a parameter"};
+}
+
+constexpr PayloadFact kDriveFacts[] = {kOnesFact, kSegmentsFact<ReadDrive>,
+                                       kLargestScaleFact<ReadDrive>};
+constexpr PayloadFact kEdenFacts[] = {kSegmentsFact<ReadEden>,
+                                      kLargestScaleFact<ReadEden>};
 
 }  // namespace
 
-const Codec kDriveCodec = {.id = CodecId::kDrive,
-                           .name = "drive",
-                           .summary = "signs of the rotated update, 1 bit each",
-                           .uses_noise = false,
-                           .uses_seed = true,
-                           .uses_param = true,
-                           .encode = EncodeDrive,
-                           .validate = ValidateDrive,
-                           .decode = DecodeDrive};
-const Codec kEdenCodec = {.id = CodecId::kEden,
-                          .name = "eden",
-                          .summary = "quantised rotated update, 1 to 4 bits",
-                          .uses_noise = false,
-                          .uses_seed = true,
-                          .uses_param = true,
-                          .encode = EncodeEden,
-                          .validate = ValidateEden,
-                          .decode = DecodeEden};
+extern const Codec kDriveCodec = {
+    .id = CodecId::kDrive,
+    .name = "drive",
+    .summary = "signs of the rotated update, 1 bit each",
+    .uses_seed = true,
+    .uses_param = true,
+    .encode = EncodeDrive,
+    .validate = ValidateDrive,
+    .decode = DecodeDrive,
+    .addend = DecodedValues<DecodeDrive>,
+    .describe_param = DescribeDrive,
+    .facts = kDriveFacts,
+};
+extern const Codec kEdenCodec = {
+    .id = CodecId::kEden,
+    .name = "eden",
+    .summary = "quantised rotated update, 1 to 4 bits",
+    .uses_seed = true,
+    .uses_param = true,
+    .encode = EncodeEden,
+    .validate = ValidateEden,
+    .decode = DecodeEden,
+    .addend = DecodedValues<DecodeEden>,
+    .describe_param = DescribeEden,
+    .facts = kEdenFacts,
+};
 
 }  // namespace fedmrn

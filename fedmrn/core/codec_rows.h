@@ -1,27 +1,33 @@
-// Inside the core only: the rows of the codec table and what they share.
+// Inside the core only: what the rows of the codec table share.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fedmrn/core/codec.h"
 #include "fedmrn/core/frame.h"
+#include "fedmrn/core/wire.h"
 
 namespace fedmrn {
 
-extern const Codec kFloat32Codec, kFloat16Codec;      // codec_float.cc
-extern const Codec kMrnBinaryCodec, kMrnSignedCodec;  // codec_mrn.cc
-extern const Codec kMaskCodec;                        // codec_mask.cc
-extern const Codec kSignSgdCodec;                     // codec_signsgd.cc
-extern const Codec kTopKCodec;                        // codec_topk.cc
-extern const Codec kTernGradCodec;                    // codec_terngrad.cc
-extern const Codec kDriveCodec, kEdenCodec;           // codec_rotation.cc
-
 // An error at `offset` bytes into the payload.
 inline Error PayloadError(ErrorCode code, size_t offset, std::string message) {
-  return Error{code, std::move(message), kFrameHeaderBytes + offset};
+  return Error{code, std::move(message), wire::kPayload + offset};
+}
+
+// The addend of a codec whose payload is one already.
+ByteView PayloadItself(const FrameView& frame, Bytes& scratch);
+
+// The addend of all others: the decoded values.
+template <void (*kDecode)(const FrameView&, std::span<float>)>
+ByteView DecodedValues(const FrameView& frame, Bytes& scratch) {
+  scratch.resize(4 * frame.params);
+  kDecode(frame, {reinterpret_cast<float*>(scratch.data()), frame.params});
+  return scratch;
 }
 
 // Whether a payload of `expected` bytes is there.
@@ -29,6 +35,16 @@ Status CheckPayloadBytes(const FrameView& frame, uint64_t expected);
 
 // Whether the payload is one bit a parameter, the last byte padded with zeros.
 Status CheckPackedBits(const FrameView& frame);
+
+// For payloads that end in one bit a parameter: those that are 1.
+double CountOnes(const FrameView& frame);
+inline constexpr PayloadFact kOnesFact = {
+    "ones", "share of ones", PayloadFact::Kind::kParams, CountOnes};
+
+// For sparse payloads: the parameters that were kept.
+constexpr PayloadFact KeptFact(double (*count)(const FrameView&)) {
+  return {"kept", "kept", PayloadFact::Kind::kParams, count};
+}
 
 // Whether `count` float32 values at payload byte `offset` are all finite.
 Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count);
@@ -47,6 +63,9 @@ struct SegmentedPayload {
     return LoadLe<uint32_t>(lengths + size_t{4} * s);
   }
   float scale(uint64_t s) const { return LoadLe<float>(scales + 4 * s); }
+  uint64_t scale_count() const {
+    return static_cast<uint64_t>(packed.data() - scales) / 4;
+  }
 };
 
 enum class ScalePer : uint8_t {
@@ -67,6 +86,25 @@ Status AppendSegments(std::span<const uint32_t> segments,
 // Reads and checks all of it; `packed_bytes` must be what is left.
 Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
                                       uint64_t packed_bytes);
+
+// The facts of segmented payloads; kRead is the codec's ReadSegments.
+template <Result<SegmentedPayload> (*kRead)(const FrameView&)>
+inline constexpr PayloadFact kSegmentsFact = {
+    "segments", "segments", PayloadFact::Kind::kCount,
+    [](const FrameView& frame) {
+      return static_cast<double>(kRead(frame)->count);
+    }};
+template <Result<SegmentedPayload> (*kRead)(const FrameView&)>
+inline constexpr PayloadFact kLargestScaleFact = {
+    "largest_scale", "largest scale", PayloadFact::Kind::kValue,
+    [](const FrameView& frame) {
+      const SegmentedPayload payload = kRead(frame).value();
+      float largest = 0;
+      for (uint64_t s = 0; s < payload.scale_count(); ++s) {
+        largest = std::max(largest, payload.scale(s));
+      }
+      return double{largest};
+    }};
 
 // Calls fn(offset, length) for the power-of-two blocks of a vector of `length`:
 // its binary digits, longest block first. No padding, so 1 bit stays 1 bit.

@@ -13,16 +13,16 @@ namespace {
 
 Status Encode(FrameHeader&, const EncodeOptions& options,
               std::span<const float> update, Bytes& payload) {
-  const auto segments = SegmentsFor(options, update.size());
-  if (!segments) return segments.error();
-  if (!options.scales.empty() && options.scales.size() != segments->size()) {
+  const std::vector<uint32_t> segments =
+      FEDMRN_TRY(SegmentsFor(options, update.size()));
+  if (!options.scales.empty() && options.scales.size() != segments.size()) {
     return Error{ErrorCode::kBadValue,
                  std::to_string(options.scales.size()) + " scales for " +
-                     std::to_string(segments->size()) + " segments"};
+                     std::to_string(segments.size()) + " segments"};
   }
   std::vector<float> scales;
   size_t first = 0;
-  for (uint32_t length : *segments) {
+  for (uint32_t length : segments) {
     const bool given = !options.scales.empty();
     float scale = given ? options.scales[scales.size()] : options.scale;
     if (!(scale >= 0) || !std::isfinite(scale)) {
@@ -36,15 +36,13 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
     scales.push_back(scale);
     first += length;
   }
-  if (Status status = AppendSegments(*segments, scales, payload); !status) {
-    return status;
-  }
+  FEDMRN_TRY(AppendSegments(segments, scales, payload));
 
   DrawReader draws({options.draw_seed, Purpose::kEncode, 0});
   BitWriter bits(payload);
   size_t i = 0;
-  for (size_t s = 0; s < segments->size(); ++s) {
-    for (const size_t end = i + (*segments)[s]; i < end; ++i) {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    for (const size_t end = i + segments[s]; i < end; ++i) {
       const bool positive =
           CentredFromWord(draws.Next()) * scales[s] < update[i];
       bits.Put(positive, 1);
@@ -58,9 +56,8 @@ Result<SegmentedPayload> Read(const FrameView& frame) {
 }
 
 Status Validate(const FrameView& frame) {
-  const auto payload = Read(frame);
-  if (!payload) return payload.error();
-  if (!PaddingIsZero(payload->packed, frame.params)) {
+  const SegmentedPayload payload = FEDMRN_TRY(Read(frame));
+  if (!PaddingIsZero(payload.packed, frame.params)) {
     return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
                         "bits behind the last parameter are set");
   }
@@ -78,16 +75,20 @@ void Decode(const FrameView& frame, std::span<float> out) {
   }
 }
 
+constexpr PayloadFact kFacts[] = {kOnesFact, kSegmentsFact<Read>,
+                                  kLargestScaleFact<Read>};
+
 }  // namespace
 
-const Codec kSignSgdCodec = {.id = CodecId::kSignSgd,
-                             .name = "signsgd",
-                             .summary = "stochastic signs, 1 bit each",
-                             .uses_noise = false,
-                             .uses_seed = false,
-                             .uses_param = false,
-                             .encode = Encode,
-                             .validate = Validate,
-                             .decode = Decode};
+extern const Codec kSignSgdCodec = {
+    .id = CodecId::kSignSgd,
+    .name = "signsgd",
+    .summary = "stochastic signs, 1 bit each",
+    .encode = Encode,
+    .validate = Validate,
+    .decode = Decode,
+    .addend = DecodedValues<Decode>,
+    .facts = kFacts,
+};
 
 }  // namespace fedmrn

@@ -26,11 +26,11 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
   if (!(options.clip >= 0)) {
     return Error{ErrorCode::kBadValue, "the clip must be >= 0"};
   }
-  const auto segments = SegmentsFor(options, update.size());
-  if (!segments) return segments.error();
+  const std::vector<uint32_t> segments =
+      FEDMRN_TRY(SegmentsFor(options, update.size()));
   std::vector<float> scales;
   size_t first = 0;
-  for (uint32_t length : *segments) {
+  for (uint32_t length : segments) {
     const std::span<const float> u = update.subspan(first, length);
     float largest = 0;
     for (float value : u) largest = std::max(largest, std::fabs(value));
@@ -49,16 +49,14 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
     scales.push_back(largest);
     first += length;
   }
-  if (Status status = AppendSegments(*segments, scales, payload); !status) {
-    return status;
-  }
+  FEDMRN_TRY(AppendSegments(segments, scales, payload));
 
   DrawReader draws({options.draw_seed, Purpose::kEncode, 0});
   const size_t packed = payload.size();
   payload.resize(packed + TritBytes(update.size()), kZeroTrits);
   size_t i = 0;
-  for (size_t s = 0; s < segments->size(); ++s) {
-    for (const size_t end = i + (*segments)[s]; i < end; ++i) {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    for (const size_t end = i + segments[s]; i < end; ++i) {
       const float u = update[i];
       // |u| beyond the scale is clipped: the draw is then always below it.
       if (UniformFromWord(draws.Next()) * scales[s] < std::fabs(u)) {
@@ -76,18 +74,17 @@ Result<SegmentedPayload> Read(const FrameView& frame) {
 }
 
 Status Validate(const FrameView& frame) {
-  const auto payload = Read(frame);
-  if (!payload) return payload.error();
-  const size_t start = frame.payload.size() - payload->packed.size();
-  for (size_t b = 0; b < payload->packed.size(); ++b) {
-    if (payload->packed[b] > 2 * kZeroTrits) {
+  const SegmentedPayload payload = FEDMRN_TRY(Read(frame));
+  const size_t start = frame.payload.size() - payload.packed.size();
+  for (size_t b = 0; b < payload.packed.size(); ++b) {
+    if (payload.packed[b] > 2 * kZeroTrits) {
       return PayloadError(ErrorCode::kBadValue, start + b,
                           "a byte of trits exceeds 242");
     }
   }
   const size_t used = frame.params % kTritsPerByte;
   for (size_t j = used; used != 0 && j < kTritsPerByte; ++j) {
-    if (Trit(payload->packed.back(), j) != 0) {
+    if (Trit(payload.packed.back(), j) != 0) {
       return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
                           "trits behind the last parameter are set");
     }
@@ -95,29 +92,48 @@ Status Validate(const FrameView& frame) {
   return Ok();
 }
 
-void Decode(const FrameView& frame, std::span<float> out) {
+// Calls visit(i, scale, trit) for the parameters in order.
+template <typename Visit>
+void ForEachTrit(const FrameView& frame, Visit visit) {
   const SegmentedPayload payload = Read(frame).value();
   size_t i = 0;
   for (uint32_t s = 0; s < payload.count; ++s) {
     const float scale = payload.scale(s);
     for (const size_t end = i + payload.length(s); i < end; ++i) {
-      out[i] =
-          scale * static_cast<float>(Trit(payload.packed[i / kTritsPerByte],
-                                          i % kTritsPerByte));
+      visit(i, scale,
+            Trit(payload.packed[i / kTritsPerByte], i % kTritsPerByte));
     }
   }
 }
 
+void Decode(const FrameView& frame, std::span<float> out) {
+  ForEachTrit(frame, [&](size_t i, float scale, int trit) {
+    out[i] = scale * static_cast<float>(trit);
+  });
+}
+
+double CountKept(const FrameView& frame) {
+  uint64_t kept = 0;
+  ForEachTrit(frame, [&](size_t, float scale, int trit) {
+    kept += scale != 0 && trit != 0;
+  });
+  return static_cast<double>(kept);
+}
+
+constexpr PayloadFact kFacts[] = {KeptFact(CountKept), kSegmentsFact<Read>,
+                                  kLargestScaleFact<Read>};
+
 }  // namespace
 
-const Codec kTernGradCodec = {.id = CodecId::kTernGrad,
-                              .name = "terngrad",
-                              .summary = "stochastic trits, 1.6 bits each",
-                              .uses_noise = false,
-                              .uses_seed = false,
-                              .uses_param = false,
-                              .encode = Encode,
-                              .validate = Validate,
-                              .decode = Decode};
+extern const Codec kTernGradCodec = {
+    .id = CodecId::kTernGrad,
+    .name = "terngrad",
+    .summary = "stochastic trits, 1.6 bits each",
+    .encode = Encode,
+    .validate = Validate,
+    .decode = Decode,
+    .addend = DecodedValues<Decode>,
+    .facts = kFacts,
+};
 
 }  // namespace fedmrn

@@ -15,7 +15,16 @@ namespace fedmrn {
 namespace {
 
 constexpr uint32_t kMaxRice = 31;
+constexpr size_t kRiceOffset = 4;
 constexpr size_t kFixedBytes = 8;
+
+uint32_t KeptValues(const FrameView& frame) {
+  return LoadLe<uint32_t>(frame.payload.data());
+}
+
+uint32_t RiceParameter(const FrameView& frame) {
+  return LoadLe<uint32_t>(frame.payload.data() + kRiceOffset);
+}
 
 uint64_t RiceBits(std::span<const uint32_t> gaps, uint32_t p) {
   uint64_t bits = gaps.size() * (uint64_t{p} + 1);
@@ -100,20 +109,18 @@ Status Validate(const FrameView& frame) {
     return PayloadError(ErrorCode::kTruncated, frame.payload.size(),
                         "the payload ends before its counts");
   }
-  const uint32_t k = LoadLe<uint32_t>(frame.payload.data());
-  const uint32_t p = LoadLe<uint32_t>(frame.payload.data() + 4);
+  const uint32_t k = KeptValues(frame);
+  const uint32_t p = RiceParameter(frame);
   if (k == 0 || k > frame.params ||
       kFixedBytes + uint64_t{4} * k > frame.payload.size()) {
     return PayloadError(ErrorCode::kBadValue, 0,
                         std::to_string(k) + " kept values cannot be");
   }
   if (p > kMaxRice) {
-    return PayloadError(ErrorCode::kBadValue, 4,
+    return PayloadError(ErrorCode::kBadValue, kRiceOffset,
                         "Rice parameter " + std::to_string(p) + " exceeds 31");
   }
-  if (Status status = CheckFloats(frame, kFixedBytes, k); !status) {
-    return status;
-  }
+  FEDMRN_TRY(CheckFloats(frame, kFixedBytes, k));
   if (!ForEachKept(frame, k, p, [](uint32_t, uint64_t) {})) {
     return PayloadError(ErrorCode::kBadFormat, kFixedBytes + size_t{4} * k,
                         "the positions do not fit the vector or the payload");
@@ -124,23 +131,27 @@ Status Validate(const FrameView& frame) {
 void Decode(const FrameView& frame, std::span<float> out) {
   std::fill(out.begin(), out.end(), 0.0f);
   const uint8_t* values = frame.payload.data() + kFixedBytes;
-  ForEachKept(frame, LoadLe<uint32_t>(frame.payload.data()),
-              LoadLe<uint32_t>(frame.payload.data() + 4),
+  ForEachKept(frame, KeptValues(frame), RiceParameter(frame),
               [&](uint32_t j, uint64_t position) {
                 out[position] = LoadLe<float>(values + size_t{4} * j);
               });
 }
 
+constexpr PayloadFact kKeptFact = KeptFact([](const FrameView& frame) {
+  return static_cast<double>(KeptValues(frame));
+});
+
 }  // namespace
 
-const Codec kTopKCodec = {.id = CodecId::kTopK,
-                          .name = "topk",
-                          .summary = "the largest values and their positions",
-                          .uses_noise = false,
-                          .uses_seed = false,
-                          .uses_param = false,
-                          .encode = Encode,
-                          .validate = Validate,
-                          .decode = Decode};
+extern const Codec kTopKCodec = {
+    .id = CodecId::kTopK,
+    .name = "topk",
+    .summary = "the largest values and their positions",
+    .encode = Encode,
+    .validate = Validate,
+    .decode = Decode,
+    .addend = DecodedValues<Decode>,
+    .facts = {&kKeptFact, 1},
+};
 
 }  // namespace fedmrn

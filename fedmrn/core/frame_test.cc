@@ -1,12 +1,10 @@
 #include "fedmrn/core/frame.h"
 
-#include <cstring>
+#include <type_traits>
 
 #include "fedmrn/core/float16.h"
 #include "fedmrn/core/test_util.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "fedmrn/core/wire.h"
 
 namespace fedmrn {
 namespace {
@@ -27,13 +25,17 @@ Bytes SomeFrame(const FrameHeader& header = SomeHeader()) {
   return EncodeFrame(header, {}, Normal(1, 100, 0.004f), plain).value();
 }
 
-// Overwrites a field and makes the checksum fit again.
+// Overwrites something and makes the checksum fit again.
 template <typename T>
 Bytes With(Bytes frame, size_t offset, T value) {
   StoreLe(value, frame.data() + offset);
-  const size_t at = frame.size() - kFrameChecksumBytes;
-  StoreLe(uint64_t{XXH64(frame.data(), at, 0)}, frame.data() + at);
+  wire::StoreChecksum(frame);
   return frame;
+}
+template <typename T>
+Bytes With(const Bytes& frame, wire::Field<T> field,
+           std::type_identity_t<T> value) {
+  return With(frame, field.offset, value);
 }
 
 void ExpectError(const Bytes& frame, ErrorCode code, size_t offset,
@@ -44,6 +46,12 @@ void ExpectError(const Bytes& frame, ErrorCode code, size_t offset,
   EXPECT_EQ(parsed.error().offset, offset) << parsed.error().ToString();
   EXPECT_NE(parsed.error().message.find(part), std::string::npos)
       << parsed.error().ToString();
+}
+
+template <typename T>
+void ExpectError(const Bytes& frame, ErrorCode code, wire::Field<T> field,
+                 const std::string& part) {
+  ExpectError(frame, code, field.offset, part);
 }
 
 TEST(Frame, EveryFieldSurvives) {
@@ -126,33 +134,50 @@ TEST(ParseFrame, SaysWhatAndWhere) {
   using enum ErrorCode;
   const Bytes good = SomeFrame();
   ExpectError({}, kTruncated, 0, "at least 80 bytes");
-  ExpectError(With(good, 0, uint32_t{0x21212121}), kBadFormat, 0, "FMRN");
-  ExpectError(With(good, 4, uint8_t{2}), kBadFormat, 4, "version 2");
-  ExpectError(With(good, 5, uint8_t{0}), kBadFormat, 5, "codec 0");
-  ExpectError(With(good, 5, uint8_t{200}), kBadFormat, 5, "codec 200");
-  ExpectError(With(good, 6, uint8_t{0x80}), kBadFormat, 6, "flags");
-  ExpectError(With(good, 7, uint8_t{0}), kBadValue, 7, "noise");
-  ExpectError(With(good, 7, uint8_t{4}), kBadValue, 7, "noise");
-  ExpectError(With(good, 12, uint32_t{0}), kBadValue, 12, "example");
-  ExpectError(With(good, 40, uint64_t{1} << 60), kBadValue, 40,
+  ExpectError(With(good, wire::kMagic, 0x21212121), kBadFormat, wire::kMagic,
+              "FMRN");
+  ExpectError(With(good, wire::kVersion, 2), kBadFormat, wire::kVersion,
+              "version 2");
+  ExpectError(With(good, wire::kCodec, 0), kBadFormat, wire::kCodec, "codec 0");
+  ExpectError(With(good, wire::kCodec, 200), kBadFormat, wire::kCodec,
+              "codec 200");
+  ExpectError(With(good, wire::kFlags, 0x80), kBadFormat, wire::kFlags,
+              "flags");
+  ExpectError(With(good, wire::kNoiseKind, 0), kBadValue, wire::kNoiseKind,
+              "noise");
+  ExpectError(With(good, wire::kNoiseKind, 4), kBadValue, wire::kNoiseKind,
+              "noise");
+  ExpectError(With(good, wire::kExamples, 0), kBadValue, wire::kExamples,
+              "example");
+  ExpectError(With(good, wire::kParams, uint64_t{1} << 60), kBadValue,
+              wire::kParams, "number of parameters");
+  ExpectError(With(good, wire::kParams, 0), kBadValue, wire::kParams,
               "number of parameters");
-  ExpectError(With(good, 40, uint64_t{0}), kBadValue, 40,
-              "number of parameters");
-  ExpectError(With(good, 40, uint64_t{1000}), kBadFormat, 72, "payload");
-  ExpectError(With(good, 48, uint64_t{1} << 60), kTruncated, 48, "payload");
-  ExpectError(With(good, 48, ~uint64_t{0}), kTruncated, 48, "payload");
-  ExpectError(With(good, 56, uint32_t{0xFFFFFFFF}), kTruncated, 48, "dense");
-  ExpectError(With(good, 60, NAN), kBadValue, 7, "noise");
-  ExpectError(With(good, 60, 0.0f), kBadValue, 7, "noise");
-  ExpectError(With(good, 64, uint32_t{1}), kBadValue, 64, "no parameter");
-  ExpectError(With(good, 68, uint32_t{1}), kBadFormat, 68, "reserved");
+  ExpectError(With(good, wire::kParams, 1000), kBadFormat, wire::kPayload,
+              "payload");
+  ExpectError(With(good, wire::kPayloadBytes, uint64_t{1} << 60), kTruncated,
+              wire::kPayloadBytes, "payload");
+  ExpectError(With(good, wire::kPayloadBytes, ~uint64_t{0}), kTruncated,
+              wire::kPayloadBytes, "payload");
+  ExpectError(With(good, wire::kPlainCount, 0xFFFFFFFF), kTruncated,
+              wire::kPayloadBytes, "plain");
+  ExpectError(With(good, wire::kMagnitude, NAN), kBadValue, wire::kNoiseKind,
+              "noise");
+  ExpectError(With(good, wire::kMagnitude, 0.0f), kBadValue, wire::kNoiseKind,
+              "noise");
+  ExpectError(With(good, wire::kCodecParam, 1), kBadValue, wire::kCodecParam,
+              "no parameter");
+  ExpectError(With(good, wire::kReserved, 1), kBadFormat, wire::kReserved,
+              "reserved");
   // 100 parameters leave four bits of the 13th byte over.
-  ExpectError(With(good, 72 + 12, uint8_t{0xFF}), kBadFormat, 72 + 12, "bits");
-  ExpectError(With(good, 72 + 13, NAN), kBadValue, 72 + 13, "dense value 0");
-  ExpectError(With(good, 72 + 13 + 8, INFINITY), kBadValue, 72 + 13 + 8,
-              "dense value 2");
+  ExpectError(With(good, wire::kPayload + 12, uint8_t{0xFF}), kBadFormat,
+              wire::kPayload + 12, "bits");
+  ExpectError(With(good, wire::kPayload + 13, NAN), kBadValue,
+              wire::kPayload + 13, "plain value 0");
+  ExpectError(With(good, wire::kPayload + 13 + 8, INFINITY), kBadValue,
+              wire::kPayload + 13 + 8, "plain value 2");
   Bytes damaged = good;
-  damaged[80] ^= 1;
+  damaged[wire::kPayload + 8] ^= 1;
   ExpectError(damaged, kBadChecksum, good.size() - 8, "checksum");
 }
 
@@ -166,7 +191,7 @@ TEST(ParseFrame, FloatPayloadsMustBeFinite) {
     const Bytes good =
         EncodeFrame(header, options, Normal(1, 5000), {}).value();
     // Top-k has eight bytes of counts first.
-    const size_t first = codec == CodecId::kTopK ? 80 : 72;
+    const size_t first = wire::kPayload + (codec == CodecId::kTopK ? 8 : 0);
     for (size_t i : {0, 1023, 1024, 4999}) {
       const size_t at = first + 4 * i;
       ExpectError(With(good, at, NAN), ErrorCode::kBadValue, at,
@@ -186,10 +211,11 @@ TEST(ParseFrame, HugeClaimsAreCheap) {
   EncodeOptions options;
   options.keep = 0.001;
   const Bytes good = EncodeFrame(header, options, Normal(1, 1000), {}).value();
-  EXPECT_TRUE(ParseFrame(With(good, 40, kMaxParams)).ok());
-  EXPECT_FALSE(ParseFrame(With(good, 40, kMaxParams + 1)).ok());
-  EXPECT_FALSE(ParseFrame(With(good, 72, uint32_t{0xFFFFFFFF})).ok());
-  EXPECT_FALSE(ParseFrame(With(good, 76, uint32_t{32})).ok());
+  EXPECT_TRUE(ParseFrame(With(good, wire::kParams, kMaxParams)).ok());
+  EXPECT_FALSE(ParseFrame(With(good, wire::kParams, kMaxParams + 1)).ok());
+  EXPECT_FALSE(
+      ParseFrame(With(good, wire::kPayload, uint32_t{0xFFFFFFFF})).ok());
+  EXPECT_FALSE(ParseFrame(With(good, wire::kPayload + 4, uint32_t{32})).ok());
 }
 
 TEST(ParseFrame, SegmentTablesAreChecked) {
@@ -201,15 +227,24 @@ TEST(ParseFrame, SegmentTablesAreChecked) {
   options.segments = segments;
   const Bytes good = EncodeFrame(header, options, Normal(1, 100), {}).value();
   using enum ErrorCode;
-  ExpectError(With(good, 72, uint32_t{0}), kBadFormat, 72, "segments");
-  ExpectError(With(good, 72, uint32_t{0xFFFFFFFF}), kBadFormat, 72, "segments");
-  ExpectError(With(good, 76, uint32_t{0}), kBadValue, 76, "empty");
-  ExpectError(With(good, 76, uint32_t{61}), kBadFormat, 76, "sum");
-  ExpectError(With(good, 84, NAN), kBadValue, 84, "finite");
-  ExpectError(With(good, 84, -1.0f), kBadValue, 84, "negative");
-  ExpectError(With(good, 84, -0.0f), kBadValue, 84, "negative");
-  ExpectError(With(good, 84, 0x1.1p64f), kBadValue, 84, "2^64");
-  ExpectError(With(good, 64, uint32_t{2}), kBadValue, 64, "0 or 1");
+  ExpectError(With(good, wire::kPayload, uint32_t{0}), kBadFormat,
+              wire::kPayload, "segments");
+  ExpectError(With(good, wire::kPayload, uint32_t{0xFFFFFFFF}), kBadFormat,
+              wire::kPayload, "segments");
+  ExpectError(With(good, wire::kPayload + 4, uint32_t{0}), kBadValue,
+              wire::kPayload + 4, "empty");
+  ExpectError(With(good, wire::kPayload + 4, uint32_t{61}), kBadFormat,
+              wire::kPayload + 4, "sum");
+  ExpectError(With(good, wire::kPayload + 12, NAN), kBadValue,
+              wire::kPayload + 12, "finite");
+  ExpectError(With(good, wire::kPayload + 12, -1.0f), kBadValue,
+              wire::kPayload + 12, "negative");
+  ExpectError(With(good, wire::kPayload + 12, -0.0f), kBadValue,
+              wire::kPayload + 12, "negative");
+  ExpectError(With(good, wire::kPayload + 12, 0x1.1p64f), kBadValue,
+              wire::kPayload + 12, "2^64");
+  ExpectError(With(good, wire::kCodecParam, 2), kBadValue, wire::kCodecParam,
+              "0 or 1");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The layout of a model as the wire sees it: which tensors, in which order, are
-// compressed ("masked") and which travel as plain floats ("dense").
+// compressed ("coded") and which travel as they are ("plain").
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,92 @@
+// The bytes of a frame's header and its checksum, sound or not. frame.h has the
+// rules that make a frame sound; docs/wire-format.md shows the same fields.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/core/frame.h"
+
+namespace fedmrn::wire {
+
+// A number at a fixed place of the header.
+template <typename T>
+struct Field {
+  size_t offset;
+
+  constexpr size_t end() const { return offset + sizeof(T); }
+  T Load(const uint8_t* frame) const { return LoadLe<T>(frame + offset); }
+  void Store(T value, uint8_t* frame) const { StoreLe(value, frame + offset); }
+};
+
+// The only place where offsets are written.
+inline constexpr Field<uint32_t> kMagic{0};
+inline constexpr Field<uint8_t> kVersion{4};
+inline constexpr Field<uint8_t> kCodec{5};
+inline constexpr Field<uint8_t> kFlags{6};
+inline constexpr Field<uint8_t> kNoiseKind{7};
+inline constexpr Field<uint32_t> kRound{8};
+inline constexpr Field<uint32_t> kExamples{12};
+inline constexpr Field<uint64_t> kClient{16};
+inline constexpr Field<uint64_t> kFingerprint{24};
+inline constexpr Field<uint64_t> kSeed{32};
+inline constexpr Field<uint64_t> kParams{40};
+inline constexpr Field<uint64_t> kPayloadBytes{48};
+inline constexpr Field<uint32_t> kPlainCount{56};
+inline constexpr Field<float> kMagnitude{60};
+inline constexpr Field<uint32_t> kCodecParam{64};
+inline constexpr Field<uint32_t> kReserved{68};
+inline constexpr size_t kPayload = kFrameHeaderBytes;
+static_assert(kReserved.end() == kPayload);
+
+inline constexpr uint32_t kMagicValue = 0x4e524d46;  // the bytes "FMRN"
+inline constexpr uint8_t kPlainHalfFlag = 1;
+inline constexpr uint8_t kBroadcastFlag = 2;
+
+// What the shortest frame has: a header, no payload and a checksum.
+inline constexpr size_t kLeastFrameBytes =
+    kFrameHeaderBytes + kFrameChecksumBytes;
+
+// A header as its bytes have it. Nothing has been checked: codec and noise may
+// be values that their types do not name.
+struct Header : FrameHeader {
+  uint8_t version = kFrameVersion;
+  uint8_t flags = 0;
+  uint64_t payload_bytes = 0;
+  uint32_t reserved = 0;
+
+  size_t plain_value_bytes() const { return plain_half ? 2 : 4; }
+  uint64_t plain_bytes() const {
+    return uint64_t{plain_count} * plain_value_bytes();
+  }
+  // The length of a whole frame with this header; a claim beyond 64 bits is
+  // their largest value, which no frame has.
+  uint64_t frame_bytes() const {
+    const uint64_t others = kLeastFrameBytes + plain_bytes();
+    constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+    return payload_bytes > kMost - others ? kMost : others + payload_bytes;
+  }
+};
+
+// Whether the bytes begin as every frame does.
+bool HasMagic(ByteView bytes);
+
+// The fields of the first kFrameHeaderBytes bytes, which must be there.
+Header ReadHeader(ByteView frame);
+
+// The inverse, with the magic and this version's constants; what the flags say
+// is taken from the header's own bools.
+void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
+                 uint8_t* frame);
+
+// The checksum that a frame should end in, over all bytes before it, and the
+// one that it does end in. A frame has at least kFrameChecksumBytes.
+uint64_t ComputeChecksum(ByteView frame);
+uint64_t StoredChecksum(ByteView frame);
+
+// Overwrites the frame's last bytes with the checksum of those before them.
+void StoreChecksum(Bytes& frame);
+
+}  // namespace fedmrn::wire
