@@ -114,7 +114,7 @@ Json ToJson(const report::ClientLabels& view) {
   const Totals totals = TotalsOf(view);
   Json out;
   out["data"] = view.config.data.name;
-  out["kind"] = view.config.partition.kind;
+  out["kind"] = NameOf(view.config.partition.kind, sim::kPartitionKinds);
   out["seed"] = view.config.seed;
   out["examples"] = view.labels.size();
   out["labels"] = view.classes;

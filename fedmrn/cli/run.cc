@@ -72,14 +72,16 @@ int RunVerb(const RunArguments& arguments) {
             ? sim::DefaultFolder(*config)
             : "runs/" + std::filesystem::path(arguments.file).stem().string();
   }
-  const bool natural = config->partition.kind == "natural";
+  const sim::PartitionSettings& partition = config->partition;
+  const bool natural = partition.kind == sim::PartitionKind::kNatural;
   fmt::print(
       stderr,
       "{} on {}, {}: {}{} clients a round ({}), {} rounds; results in {}\n",
       config->method.name, config->data.name, config->model.name,
       config->rounds.clients_per_round,
-      natural ? "" : fmt::format(" of {}", config->partition.clients),
-      config->partition.kind, config->rounds.count, options.out);
+      natural ? "" : fmt::format(" of {}", partition.clients),
+      NameOf(partition.kind, sim::kPartitionKinds), config->rounds.count,
+      options.out);
   const Result<sim::RunResult> result = RunWatched(*config, options, "");
   if (!result) {
     fmt::print(stderr, "fedmrn run: {}\n", result.error().ToString());

@@ -32,27 +32,26 @@ std::vector<uint32_t> ClientLabels::CountsOf(size_t client) const {
 }
 
 Result<ClientLabels> LoadClientLabels(const sim::Config& config) {
-  Result<train::Data> data = train::LoadData(sim::DataSettingsOf(config));
+  Result<train::Data> data = train::LoadData(config.data);
   if (!data) return data.error();
   ClientLabels view{config, data->classes, std::move(data->labels), {}};
-  Result<sim::Partition> partition =
-      sim::MakePartition(sim::PartitionSettingsOf(config), view.labels,
-                         view.classes, data->clients);
+  Result<sim::Partition> partition = sim::MakePartition(
+      config.partition, view.labels, view.classes, data->clients);
   if (!partition) return partition.error();
   view.partition = std::move(*partition);
   return view;
 }
 
 std::string PartitionText(const sim::Config& config) {
-  const auto& partition = config.partition;
-  if (partition.kind == "dirichlet") {
-    return fmt::format("dirichlet, alpha {}", partition.alpha);
+  const sim::PartitionSettings& partition = config.partition;
+  std::string text(NameOf(partition.kind, sim::kPartitionKinds));
+  if (partition.kind == sim::PartitionKind::kDirichlet) {
+    text += fmt::format(", alpha {}", partition.alpha);
+  } else if (partition.kind == sim::PartitionKind::kLabels) {
+    text += fmt::format(", {} per client, {}", partition.labels_per_client,
+                        NameOf(partition.cyclic, sim::kLabelsAssignments));
   }
-  if (partition.kind == "labels") {
-    return fmt::format("labels, {} per client, {}", partition.labels_per_client,
-                       partition.labels_assignment);
-  }
-  return partition.kind;
+  return text;
 }
 
 Picture LabelPicture(const ClientLabels& view, const std::string& name) {

@@ -117,8 +117,9 @@ TEST(Paper, AgreesWithConfigs) {
     std::getline(file, line);
     const Result<sim::Config> config = sim::LoadConfig(entry.path(), {});
     ASSERT_TRUE(config) << config.error().ToString();
-    const auto paper = PaperResult(config->method.name, config->data.name,
-                                   config->partition.kind);
+    const auto paper =
+        PaperResult(config->method.name, config->data.name,
+                    NameOf(config->partition.kind, sim::kPartitionKinds));
     if (!paper) continue;
     EXPECT_TRUE(line.find(fmt::format(" {:.1f} %", paper->mean)) != line.npos)
         << entry.path() << ": " << line;

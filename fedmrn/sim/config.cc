@@ -1,179 +1,87 @@
 #include "fedmrn/sim/config.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
+#include <concepts>
+#include <deque>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <variant>
 
+#include "fedmrn/base/check.h"
 #include "fedmrn/base/files.h"
 #include "fedmrn/core/noise.h"
 #include "fedmrn/sim/toml.h"
-#include "fedmrn/train/data/dataset.h"
-#include "fedmrn/train/method/method.h"
-#include "fedmrn/train/model/model.h"
 
 namespace fedmrn::sim {
 namespace {
 
-using Field = std::variant<uint64_t*, uint32_t*, double*, bool*, std::string*>;
+constexpr Choice kClientWeights[] = {{"examples", ClientWeight::kExamples},
+                                     {"batches", ClientWeight::kBatches},
+                                     {"equal", ClientWeight::kEqual}};
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// The possible values of an integer or a number, never infinity itself.
-struct Range {
-  double low = 0;
-  double high = kInfinity;
-  bool above_low = false;   // low itself is impossible
-  bool below_high = false;  // high itself is impossible
-
-  bool Has(double value) const {
-    return std::isfinite(value) && value >= low && value <= high &&
-           !(above_low && value == low) && !(below_high && value == high);
-  }
+constexpr Key<Config> kSeed[] = {
+    {kSeedKey, FEDMRN_PLACE(Config, seed),
+     "all randomness of the run follows from it", Range{}, KeyRole::kSeed},
 };
 
-constexpr Range kAny = {};
-constexpr Range kFromOne = {.low = 1};
-constexpr Range kPositive = {.above_low = true};
-constexpr Range kShare = {.high = 1};
+#define AT(member) FEDMRN_PLACE(RoundsSettings, member)
 
-// Choices that are the rows of another table: see ChoicesOf.
-constexpr std::string_view kDataSets = "(data sets)", kModels = "(models)",
-                           kMethods = "(methods)";
-
-struct Row {
-  std::string_view name;
-  Field (*field)(Config&);
-  std::string_view help;
-  std::string_view choices = "";
-  Range range = kAny;
-  bool changes_results = true;
-};
-
-#define KEY(member) #member, [](Config & c) -> Field { return &c.member; }
-
-constexpr auto kRows = std::to_array<Row>({
-    {KEY(seed), "all randomness of the run follows from it"},
-    {KEY(data.name), "the data set", kDataSets},
-    {KEY(data.dir), "folder of its files; empty: the usual places", "", kAny,
-     false},
-    {KEY(data.path), "npz: the file; folder: the folder of training examples",
-     "", kAny, false},
-    {KEY(data.test_path),
-     "npz, folder: of test examples; empty: every tenth of data.path", "", kAny,
-     false},
-    {KEY(data.train_examples), "use only the first ones; 0: all"},
-    {KEY(data.test_examples), "use only the first ones; 0: all"},
-    {KEY(data.fraction), "shakespeare: the share of all examples, whole roles",
-     "", Range{.high = 1, .above_low = true}},
-    {KEY(data.image_size),
-     "folder: images become squares of this side; voc: their longer side is "
-     "at most this; 0: 32, or as they are"},
-    {KEY(data.crop), "voc: side of the square cut out in training", "",
-     Range{32, 4096}},
-    {KEY(data.erase), "voc: an image keeps the labels of one class only"},
-    {KEY(data.skip_bad), "leave out images that cannot be read"},
-    {KEY(partition.kind),
-     "how clients share the examples; default: the data set's way",
-     "iid|dirichlet|labels|natural"},
-    {KEY(partition.clients), "number of clients; natural: given by the data",
-     "", kFromOne},
-    {KEY(partition.labels_per_client), "labels: of each client", "", kFromOne},
-    {KEY(partition.labels_assignment),
-     "labels: as the paper says or as its code did", "random|cyclic"},
-    {KEY(partition.alpha), "dirichlet: the smaller, the more uneven", "",
-     kPositive},
-    {KEY(partition.min_examples), "dirichlet: the least of each client"},
-    {KEY(model.name), "the network; default: the data set's", kModels},
-    {KEY(model.torchscript), "your own: a file made by torch.jit.script"},
-    {KEY(model.masked),
-     "torchscript: patterns of the tensors to compress, such as "
-     "conv*.weight,!head*; empty: all of two or more dimensions"},
-    {KEY(model.loss), "torchscript: the loss", "auto|cross-entropy|mse|backce"},
-    {KEY(model.backbone), "bisenetv2: file of pre-trained tensors"},
-    {KEY(model.head_lr), "bisenetv2: the heads learn faster by this factor", "",
-     kPositive},
-    {KEY(method.name), "what clients upload", kMethods},
-    {KEY(method.noise), "distribution of the noise",
-     "uniform|gaussian|bernoulli"},
-    {KEY(method.magnitude),
-     "of the noise; signsgd: of the signs, 0: each tensor's largest value; "
-     "default: the method's",
-     "", Range{.high = 16}},
-    {KEY(method.stochastic), "stochastic masks (SM); false: DM"},
-    {KEY(method.progressive), "progressive masking (PM)"},
-    {KEY(method.update), "fedavg: the update travels as", "float32|float16"},
-    {KEY(method.dense), "what is not compressed travels as", "float32|float16"},
-    {KEY(method.keep), "topk, fedsparsify: the share that is sent", "",
-     Range{.high = 1, .above_low = true}},
-    {KEY(method.clip), "terngrad: in standard deviations; 0: no clipping"},
-    {KEY(method.unbiased), "drive: the scale without bias, not of least error"},
-    {KEY(method.bits), "eden: of each parameter", "", Range{1, 4}},
-    {KEY(method.error_feedback),
-     "what compression lost goes into the client's next update"},
-    {KEY(method.optimizer), "fedpm: of the scores", "adam|sgd"},
-    {KEY(method.reset_every), "fedpm: rounds that one estimate is made of", "",
-     kFromOne},
-    {KEY(train.epochs), "of a client in a round", "", kFromOne},
-    {KEY(train.batch), "examples of a local step", "", kFromOne},
-    {KEY(train.lr), "learning rate; default: the method's", "", kPositive},
-    {KEY(train.momentum), "of local SGD", "",
-     Range{.high = 1, .below_high = true}},
-    {KEY(train.weight_decay), "of local SGD"},
-    {KEY(train.drop_last), "leave out an epoch's last, short batch"},
-    {KEY(rounds.count), "number of rounds", "", kFromOne},
-    {KEY(rounds.clients_per_round), "clients sampled in a round", "", kFromOne},
-    {KEY(rounds.min_clients), "answers without which a round is repeated", "",
-     kFromOne},
-    {KEY(rounds.weight), "a client's weight: its number of these, or equal",
-     "examples|batches|equal"},
-    {KEY(rounds.deadline_s),
+constexpr Key<RoundsSettings> kRoundsKeys[] = {
+    {"rounds.count", AT(count), "number of rounds", kFromOne},
+    {"rounds.clients_per_round", AT(clients_per_round),
+     "clients sampled in a round", kFromOne},
+    {"rounds.min_clients", AT(min_clients),
+     "answers without which a round is repeated", kFromOne},
+    {"rounds.weight", AT(weight),
+     "a client's weight: its number of these, or equal", kClientWeights},
+    {"rounds.deadline_s", AT(deadline_s),
      "a client that has not answered after so many seconds is dropped; 0: "
      "never"},
-    {KEY(faults.drop), "chance that a client never answers", "", kShare},
-    {KEY(faults.crash), "chance that it stops in its training", "", kShare},
-    {KEY(faults.corrupt), "chance that its frame is damaged", "", kShare},
-    {KEY(faults.delay), "chance that it answers late", "", kShare},
-    {KEY(faults.delay_s), "how late, in seconds"},
-    {KEY(run.workers), "clients trained at once; 0: one per core", "", kAny,
-     false},
-    {KEY(run.checkpoint_every), "rounds between checkpoints", "", kFromOne,
-     false},
-    {KEY(run.eval_every), "rounds between tests of the model", "", kFromOne,
-     false},
-    {KEY(run.tensorboard), "write TensorBoard event files", "", kAny, false},
-});
+};
 
-#undef KEY
+#undef AT
+#define AT(member) FEDMRN_PLACE(client::FaultSettings, member)
 
-// "iid|dirichlet|labels|natural", or empty.
-std::string_view ChoicesOf(const Row& row) {
-  const auto names = [](const auto& table) {
-    std::string text;
-    for (const auto& entry : table) {
-      text += (text.empty() ? "" : "|") + std::string(entry.name);
-    }
-    return text;
-  };
-  static const std::string data_sets = names(train::DataSets()),
-                           models = names(train::Models()),
-                           methods = names(train::Methods());
-  if (row.choices == kDataSets) return data_sets;
-  if (row.choices == kModels) return models;
-  if (row.choices == kMethods) return methods;
-  return row.choices;
-}
+constexpr Key<client::FaultSettings> kFaultKeys[] = {
+    {"faults.drop", AT(drop), "chance that a client never answers", kShare},
+    {"faults.crash", AT(crash), "chance that it stops in its training", kShare},
+    {"faults.corrupt", AT(corrupt), "chance that its frame is damaged", kShare},
+    {"faults.delay", AT(delay), "chance that it answers late", kShare},
+    {"faults.delay_s", AT(delay_s), "how late, in seconds"},
+};
 
-size_t RowOf(std::string_view name) {
-  return std::ranges::find(kRows, name, &Row::name) - kRows.begin();
-}
+#undef AT
+#define AT(member) FEDMRN_PLACE(RunSettings, member)
+
+constexpr Key<RunSettings> kRunKeys[] = {
+    {"run.workers", AT(workers), "clients trained at once; 0: one per core"},
+    {"run.checkpoint_every", AT(checkpoint_every), "rounds between checkpoints",
+     kFromOne},
+    {"run.eval_every", AT(eval_every), "rounds between tests of the model",
+     kFromOne},
+    {"run.tensorboard", AT(tensorboard), "write TensorBoard event files"},
+};
+
+#undef AT
+
+struct Section {
+  std::string_view name;
+  KeyRole role;  // of its keys, unless they say otherwise
+};
+constexpr Section kSections[] = {
+    {"data", KeyRole::kData},      {"partition", KeyRole::kPartition},
+    {"model", KeyRole::kSetting},  {"method", KeyRole::kMethod},
+    {"train", KeyRole::kSetting},  {"rounds", KeyRole::kSetting},
+    {"faults", KeyRole::kSetting}, {"run", KeyRole::kProgram}};
 
 std::string_view SectionOf(std::string_view name) {
   const size_t dot = name.find('.');
@@ -185,19 +93,138 @@ std::string_view BareName(std::string_view name) {
 }
 
 bool IsSection(std::string_view name) {
-  return !name.empty() && std::ranges::any_of(kRows, [&](const Row& row) {
-    return SectionOf(row.name) == name;
-  });
+  return std::ranges::find(kSections, name, &Section::name) !=
+         std::end(kSections);
 }
 
-std::vector<std::string_view> Split(std::string_view choices) {
+// What a key's name alone tells about it.
+ConfigKey DescribeByName(std::string_view name, std::optional<KeyRole> role) {
+  ConfigKey key = {};
+  key.name = name;
+  key.short_name = BareName(name);
+  const auto* section =
+      std::ranges::find(kSections, SectionOf(name), &Section::name);
+  key.role = role                             ? *role
+             : section != std::end(kSections) ? section->role
+                                              : KeyRole::kSetting;
+  key.changes_results =
+      key.role != KeyRole::kFiles && key.role != KeyRole::kProgram;
+  return key;
+}
+
+// The names that a value may have; none: it is no name.
+std::vector<std::string_view> NamesOf(const Check& check) {
+  if (const auto* rows = std::get_if<RowNames>(&check)) return (*rows)();
   std::vector<std::string_view> names;
-  while (!choices.empty()) {
-    const size_t bar = std::min(choices.find('|'), choices.size());
-    names.push_back(choices.substr(0, bar));
-    choices.remove_prefix(std::min(bar + 1, choices.size()));
+  if (const auto* choices = std::get_if<std::span<const Choice>>(&check)) {
+    for (const Choice& choice : *choices) names.push_back(choice.name);
   }
   return names;
+}
+
+std::string_view TypeName(const Place& place, const Check& check) {
+  if (!std::holds_alternative<Range>(check)) return "text";
+  struct Namer {
+    std::string_view operator()(const bool*) { return "true/false"; }
+    std::string_view operator()(const std::string*) { return "text"; }
+    std::string_view operator()(const double*) { return "number"; }
+    std::string_view operator()(const float*) { return "number"; }
+    std::string_view operator()(const EnumPlace&) { return "text"; }
+    std::string_view operator()(const void*) { return "integer"; }
+  };
+  return std::visit(Namer{}, place);
+}
+
+struct Row {
+  ConfigKey key;
+  std::function<Place(Config&)> place;
+  Check check;
+  const void* source;  // the Key that it is made of
+  // What the views in `key` are of.
+  std::string choices;
+  std::vector<std::string_view> owners;
+};
+
+// Rows never move, as they are viewed.
+class Table {
+ public:
+  // The keys of one part of the config, then those that only rows of outside
+  // have: `rows` may read keys of both.
+  template <typename Settings, typename Part, typename Rows>
+  void Add(std::span<const Key<Settings>> keys, Part part, const Rows& rows) {
+    for (const Key<Settings>& key : keys) AddKey(key, part, rows);
+    for (const auto& row : rows) {
+      for (const Key<Settings>* key : row.keys) {
+        FEDMRN_CHECK(SectionOf(key->name) == SectionOf(keys.front().name),
+                     "a row's key in the section of others");
+        const Row* known = Find(key->name);
+        FEDMRN_CHECK(known == nullptr || known->source == key,
+                     "two keys of one name");
+        if (known == nullptr) AddKey(*key, part, rows);
+      }
+    }
+  }
+  template <typename Settings, typename Part>
+  void Add(std::span<const Key<Settings>> keys, Part part) {
+    struct NoRow {
+      std::string_view name;
+      std::vector<const Key<Settings>*> keys;
+    };
+    Add(keys, part, std::vector<NoRow>());
+  }
+
+  const Row* Find(std::string_view name) const {
+    for (const Row& row : rows_) {
+      if (row.key.name == name) return &row;
+    }
+    return nullptr;
+  }
+
+  const std::deque<Row>& rows() const { return rows_; }
+
+ private:
+  template <typename Settings, typename Part, typename Rows>
+  void AddKey(const Key<Settings>& key, Part part, const Rows& rows) {
+    Row& row = rows_.emplace_back();
+    row.source = &key;
+    row.place = [part, place = key.place](Config& config) {
+      return place(std::invoke(part, config));
+    };
+    row.check = key.check;
+    for (const std::string_view name : NamesOf(key.check)) {
+      row.choices += (row.choices.empty() ? "" : "|") + std::string(name);
+    }
+    for (const auto& owner : rows) {
+      if (std::ranges::find(owner.keys, &key) != owner.keys.end()) {
+        row.owners.push_back(owner.name);
+      }
+    }
+    Config config;
+    row.key = DescribeByName(key.name, key.role);
+    row.key.type = TypeName(row.place(config), key.check);
+    row.key.help = key.help;
+    row.key.choices = row.choices;
+    row.key.owners = row.owners;
+  }
+
+  std::deque<Row> rows_;
+};
+
+const Table& Keys() {
+  static const Table table = [] {
+    Table all;
+    all.Add<Config>(kSeed, std::identity());
+    all.Add(train::DataKeys(), &Config::data, train::DataSets());
+    all.Add(PartitionKeys(), &Config::partition, PartitionRows());
+    all.Add(train::ModelKeys(), &Config::model, train::Models());
+    all.Add(train::MethodKeys(), &Config::method, train::Methods());
+    all.Add(train::TrainKeys(), &Config::train);
+    all.Add<RoundsSettings>(kRoundsKeys, &Config::rounds);
+    all.Add<client::FaultSettings>(kFaultKeys, &Config::faults);
+    all.Add<RunSettings>(kRunKeys, &Config::run);
+    return all;
+  }();
+  return table;
 }
 
 std::string Join(const std::vector<std::string_view>& names,
@@ -210,8 +237,9 @@ std::string Join(const std::vector<std::string_view>& names,
   return text;
 }
 
-// Shortest text that reads back to the same double, as a TOML float.
-std::string NumberText(double value) {
+// Shortest text that reads back to the same number, as a TOML float.
+template <typename T>
+std::string NumberText(T value) {
   char buffer[32];
   std::string text(buffer, std::to_chars(buffer, std::end(buffer), value).ptr);
   // Without a point TOML would take it for an integer, of 64 bits.
@@ -235,15 +263,33 @@ std::string Quoted(std::string_view text) {
   return out + '"';
 }
 
-std::string ValueText(const Field& field) {
-  struct Writer {
-    std::string operator()(const uint64_t* v) { return std::to_string(*v); }
-    std::string operator()(const uint32_t* v) { return std::to_string(*v); }
-    std::string operator()(const double* v) { return NumberText(*v); }
-    std::string operator()(const bool* v) { return *v ? "true" : "false"; }
-    std::string operator()(const std::string* v) { return Quoted(*v); }
-  };
-  return std::visit(Writer{}, field);
+struct Writer {
+  const Check& check;
+
+  std::string operator()(const bool* v) const {
+    if (!std::holds_alternative<Range>(check)) return Named(*v);
+    return *v ? "true" : "false";
+  }
+  std::string operator()(const EnumPlace& v) const {
+    return Named(v.get(v.place));
+  }
+  std::string operator()(const std::string* v) const { return Quoted(*v); }
+  template <std::floating_point T>
+  std::string operator()(const T* v) const {
+    return NumberText(*v);
+  }
+  template <std::integral T>
+  std::string operator()(const T* v) const {
+    return std::to_string(*v);
+  }
+
+  std::string Named(int value) const {
+    return Quoted(NameOf(value, std::get<std::span<const Choice>>(check)));
+  }
+};
+
+std::string ValueText(const Place& place, const Check& check) {
+  return std::visit(Writer{check}, place);
 }
 
 std::string NodeText(const toml::node& node) {
@@ -261,22 +307,6 @@ std::string NodeText(const toml::node& node) {
   return node.is_array() ? "a list" : "a date or time";
 }
 
-bool IsInteger(const Field& field) {
-  return std::holds_alternative<uint64_t*>(field) ||
-         std::holds_alternative<uint32_t*>(field);
-}
-
-double LargestOf(const Field& field) {
-  if (std::holds_alternative<uint32_t*>(field)) return 0xFFFFFFFF;
-  return kInfinity;  // TOML's own integers end before a uint64_t
-}
-
-std::string_view TypeName(const Field& field) {
-  if (IsInteger(field)) return "integer";
-  if (std::holds_alternative<double*>(field)) return "number";
-  return std::holds_alternative<bool*>(field) ? "true/false" : "text";
-}
-
 std::string RangeText(const Range& range, bool integer) {
   const auto text = [integer](double value) {
     if (integer) return std::to_string(static_cast<uint64_t>(value));
@@ -284,7 +314,7 @@ std::string RangeText(const Range& range, bool integer) {
     return std::string(buffer,
                        std::to_chars(buffer, std::end(buffer), value).ptr);
   };
-  if (range.high == kInfinity) {
+  if (range.high == std::numeric_limits<double>::infinity()) {
     return (range.above_low ? "above " : "of at least ") + text(range.low);
   }
   if (!range.above_low && !range.below_high) {
@@ -296,11 +326,11 @@ std::string RangeText(const Range& range, bool integer) {
 }
 
 // What a value of this row must be: "an integer of at least 1".
-std::string Expected(const Row& row, const Field& field, const Range& range) {
-  if (!row.choices.empty()) return Join(Split(ChoicesOf(row)), " or ");
-  if (std::holds_alternative<bool*>(field)) return "true or false";
-  if (std::holds_alternative<std::string*>(field)) return "text in quotes";
-  const bool integer = IsInteger(field);
+std::string Expected(const Row& row, const Range& range) {
+  if (!row.choices.empty()) return Join(NamesOf(row.check), " or ");
+  if (row.key.type == "true/false") return "true or false";
+  if (row.key.type == "text") return "text in quotes";
+  const bool integer = row.key.type == "integer";
   return (integer ? "an integer " : "a number ") + RangeText(range, integer);
 }
 
@@ -336,12 +366,7 @@ std::string DidYouMean(std::string_view given,
 
 std::vector<std::string_view> Sections() {
   std::vector<std::string_view> names;
-  for (const Row& row : kRows) {
-    const std::string_view section = SectionOf(row.name);
-    if (!section.empty() && (names.empty() || names.back() != section)) {
-      names.push_back(section);
-    }
-  }
+  for (const Section& section : kSections) names.push_back(section.name);
   return names;
 }
 
@@ -356,12 +381,12 @@ std::string UnknownSection(std::string_view name) {
 std::string UnknownKey(std::string_view name) {
   const std::string_view bare = BareName(name);
   const auto distance = [&](const Row& row) {
-    return std::tuple(EditDistance(bare, BareName(row.name)),
-                      EditDistance(name, row.name));
+    return std::tuple(EditDistance(bare, row.key.short_name),
+                      EditDistance(name, row.key.name));
   };
-  const Row& best = *std::ranges::min_element(kRows, {}, distance);
+  const Row& best = *std::ranges::min_element(Keys().rows(), {}, distance);
   if (Resembles(bare, std::get<0>(distance(best)))) {
-    return "unknown key, did you mean " + std::string(best.name) + "?";
+    return "unknown key, did you mean " + std::string(best.key.name) + "?";
   }
   const std::string_view section = SectionOf(name);
   if (section.empty()) {
@@ -369,16 +394,105 @@ std::string UnknownKey(std::string_view name) {
   }
   if (!IsSection(section)) return UnknownSection(section);
   std::vector<std::string_view> names;
-  for (const Row& row : kRows) {
-    if (SectionOf(row.name) == section) names.push_back(BareName(row.name));
+  for (const Row& row : Keys().rows()) {
+    if (SectionOf(row.key.name) == section) {
+      names.push_back(row.key.short_name);
+    }
   }
   return "unknown key; [" + std::string(section) + "] has " +
          Join(names, " and ");
 }
 
+// Stores what a node holds, or gives a hint and narrows the range to what the
+// place can hold where that is why the value is impossible.
+struct Storer {
+  const toml::node& node;
+  Range range = {};
+  std::string hint = {};
+
+  bool operator()(EnumPlace) { return false; }
+
+  bool operator()(std::string* place) {
+    const auto* value = node.as_string();
+    if (value != nullptr) *place = value->get();
+    return value != nullptr;
+  }
+
+  bool operator()(bool* place) {
+    const auto* value = node.as_boolean();
+    if (value != nullptr) *place = value->get();
+    return value != nullptr;
+  }
+
+  template <std::floating_point T>
+  bool operator()(T* place) {
+    if (!node.is_number()) return false;
+    const double value = *node.value<double>();
+    if (!range.Has(value)) return false;
+    if (std::abs(value) > std::numeric_limits<T>::max()) {
+      range.high = std::numeric_limits<T>::max();
+      return false;
+    }
+    // Takes the sign from -0.0, which is no other number to people.
+    const T stored = static_cast<T>(value) + T{0};
+    if (!range.Has(stored)) {
+      range.low = std::numeric_limits<T>::denorm_min();
+      range.above_low = false;
+      return false;
+    }
+    *place = stored;
+    return true;
+  }
+
+  template <std::integral T>
+  bool operator()(T* place) {
+    if (const auto* integer = node.as_integer()) {
+      const int64_t value = integer->get();
+      if (!range.Has(static_cast<double>(value))) return false;
+      if (std::cmp_greater(value, std::numeric_limits<T>::max())) {
+        range.high = static_cast<double>(std::numeric_limits<T>::max());
+        return false;
+      }
+      *place = static_cast<T>(value);
+      return true;
+    }
+    if (const auto* real = node.as_floating_point()) {
+      const double value = real->get();
+      if (value == std::floor(value) && range.Has(value) &&
+          value <= 0xFFFFFFFF) {
+        hint = ", write " + std::to_string(static_cast<uint64_t>(value));
+      }
+    }
+    return false;
+  }
+};
+
+// Stores a value that is one of `names`, those of the check.
+bool StoreNamed(const std::string& name, const Check& check,
+                const Place& place) {
+  if (const auto* choices = std::get_if<std::span<const Choice>>(&check)) {
+    const auto choice = std::ranges::find(*choices, name, &Choice::name);
+    if (choice == choices->end()) return false;
+    if (auto* flag = std::get_if<bool*>(&place)) {
+      **flag = choice->value != 0;
+    } else {
+      const auto& value = std::get<EnumPlace>(place);
+      value.set(value.place, choice->value);
+    }
+    return true;
+  }
+  const auto names = NamesOf(check);
+  if (std::ranges::find(names, name) == names.end()) return false;
+  *std::get<std::string*>(place) = name;
+  return true;
+}
+
 class Parser {
  public:
-  explicit Parser(std::string_view file) : file_(file) {}
+  explicit Parser(std::string_view file) : file_(file) {
+    // Methods of outside find their own numbers, whether given or not.
+    for (const Row& row : Keys().rows()) row.place(config_);
+  }
 
   void AddText(std::string_view text) {
     const Result<toml::table> parsed = ParseToml(text, file_);
@@ -393,7 +507,7 @@ class Parser {
       if (table == nullptr && IsSection(key.str())) {
         const std::string name(key.str());
         Report(name, "is a section: write [" + name + "] and its keys below");
-      } else if (table == nullptr || RowOf(key.str()) < kRows.size()) {
+      } else if (table == nullptr || Keys().Find(key.str()) != nullptr) {
         Set(key.str(), node);
       } else if (!IsSection(key.str())) {
         Report(key.str(), UnknownSection(key.str()));
@@ -438,7 +552,7 @@ class Parser {
  private:
   static constexpr size_t kAfterText = static_cast<size_t>(-1);
 
-  struct Place {
+  struct Where {
     std::string text;
     size_t line;
   };
@@ -447,7 +561,7 @@ class Parser {
     size_t line;
   };
 
-  Place AtLine(const toml::source_region& source) const {
+  Where AtLine(const toml::source_region& source) const {
     return {PlaceOf(file_, source.begin), source.begin.line};
   }
 
@@ -459,79 +573,42 @@ class Parser {
   }
 
   void Set(std::string_view name, const toml::node& node) {
-    const size_t i = RowOf(name);
-    if (i == kRows.size()) {
+    const Row* row = Keys().Find(name);
+    if (row == nullptr) {
       Report(name, UnknownKey(name));
       return;
     }
-    given_[i] = place_;
-    if (const std::string what = Assign(kRows[i], node); !what.empty()) {
+    given_[row->key.name] = place_;
+    if (const std::string what = Assign(*row, node); !what.empty()) {
       Report(name, what);
-      bad_[i] = true;
+      bad_.insert(row->key.name);
     }
   }
 
   // Returns what is wrong, or nothing.
   std::string Assign(const Row& row, const toml::node& node) {
-    const Field field = row.field(config_);
-    Range range = row.range;
-    std::string hint;
-    if (auto* text = std::get_if<std::string*>(&field)) {
-      if (const auto* value = node.as_string()) {
-        const auto choices = Split(ChoicesOf(row));
-        if (choices.empty() ||
-            std::ranges::find(choices, value->get()) != choices.end()) {
-          **text = value->get();
-          return "";
-        }
-        hint = DidYouMean(value->get(), choices);
-      }
-    } else if (auto* flag = std::get_if<bool*>(&field)) {
-      if (const auto* value = node.as_boolean()) {
-        **flag = value->get();
-        return "";
-      }
-    } else if (auto* number = std::get_if<double*>(&field)) {
-      if (node.is_number()) {
-        const double value = *node.value<double>();
-        if (range.Has(value)) {
-          // Takes the sign from -0.0, which is no other number to people.
-          **number = value + 0.0;
-          return "";
-        }
-      }
-    } else if (const auto* integer = node.as_integer()) {
-      const int64_t value = integer->get();
-      const double largest = LargestOf(field);
-      if (static_cast<double>(value) > largest) {
-        range.high = largest;
-      } else if (range.Has(static_cast<double>(value))) {
-        if (auto* wide = std::get_if<uint64_t*>(&field)) {
-          **wide = static_cast<uint64_t>(value);
-        } else {
-          **std::get_if<uint32_t*>(&field) = static_cast<uint32_t>(value);
-        }
-        return "";
-      }
-    } else if (const auto* real = node.as_floating_point()) {
-      const double value = real->get();
-      if (value == std::floor(value) && range.Has(value) &&
-          value <= 0xFFFFFFFF) {
-        hint = ", write " + std::to_string(static_cast<uint64_t>(value));
-      }
+    const Place place = row.place(config_);
+    Storer storer{node};
+    if (const auto* range = std::get_if<Range>(&row.check)) {
+      storer.range = *range;
+      if (std::visit(storer, place)) return "";
+    } else if (const auto* value = node.as_string()) {
+      if (StoreNamed(value->get(), row.check, place)) return "";
+      storer.hint = DidYouMean(value->get(), NamesOf(row.check));
     }
-    return "must be " + Expected(row, field, range) + ", not " +
-           NodeText(node) + hint;
+    return "must be " + Expected(row, storer.range) + ", not " +
+           NodeText(node) + storer.hint;
   }
 
   bool Given(std::string_view name) const {
-    return given_[RowOf(name)].has_value();
+    FEDMRN_CHECK(Keys().Find(name) != nullptr);
+    return given_.contains(name);
   }
 
   // Whether all of them can be relied on, so that one mistake is told once.
   bool Sound(std::initializer_list<std::string_view> names) const {
     return std::ranges::none_of(
-        names, [&](std::string_view name) { return bad_[RowOf(name)]; });
+        names, [&](std::string_view name) { return bad_.contains(name); });
   }
 
   // At the first of these keys that is given; defaults need no refusal.
@@ -539,7 +616,7 @@ class Parser {
               const std::string& what) {
     for (const std::string_view name : names) {
       if (Given(name)) {
-        place_ = *given_[RowOf(name)];
+        place_ = given_[name];
         Report(name, what);
         return;
       }
@@ -550,24 +627,29 @@ class Parser {
     const train::DataSet& set = *train::FindDataSet(config_.data.name);
     if (!Given("model.name")) {
       config_.model.name =
-          config_.model.torchscript.empty() ? set.model : "torchscript";
+          config_.model.torchscript.empty() ? set.model : FileModel().name;
     }
     const train::ModelRow& model = *train::FindModel(config_.model.name);
     if (!Given("partition.kind")) config_.partition.kind = set.partition;
     const train::Method& method = *train::FindMethod(config_.method.name);
-    // A method that starts from a model of its own does not train weights.
-    const bool trains_weights = method.initialize == nullptr;
     if (!Given("train.lr")) {
-      config_.train.lr = model.lr > 0 && trains_weights ? model.lr : method.lr;
+      config_.train.lr = static_cast<float>(
+          model.lr > 0 && method.trains_weights ? model.lr : method.lr);
     }
+    auto& mask = config_.method.mask;
     if (!Given("method.magnitude")) {
-      config_.method.magnitude = method.magnitude;
-      if (model.magnitude > 0 && FindCodec(method.codec)->uses_noise) {
-        // Signed masks span twice their noise.
-        const bool is_signed = method.codec == CodecId::kMrnSigned;
-        config_.method.magnitude = model.magnitude / (is_signed ? 2 : 1);
-      }
+      const double usual = model.magnitude * method.times_usual_noise;
+      mask.magnitude = static_cast<float>(usual > 0 ? usual : method.magnitude);
     }
+    // The codec draws the mask that training ends with.
+    config_.method.codec.stochastic = mask.stochastic;
+    config_.method.codec.scale = mask.magnitude;
+    config_.data.seed = config_.partition.seed = config_.seed;
+  }
+
+  // The network that the user's own file is.
+  static const train::ModelRow& FileModel() {
+    return *std::ranges::find_if(train::Models(), &train::ModelRow::is_file);
   }
 
   void CheckTogether() {
@@ -576,7 +658,7 @@ class Parser {
     const uint32_t clients = config_.partition.clients;
     if (Sound({"rounds.clients_per_round", "partition.clients",
                "partition.kind"}) &&
-        config_.partition.kind != "natural" &&
+        config_.partition.kind != PartitionKind::kNatural &&
         rounds.clients_per_round > clients) {
       Refuse({"rounds.clients_per_round", "partition.clients"},
              text(rounds.clients_per_round) + " of " + text(clients) +
@@ -593,26 +675,25 @@ class Parser {
                  " clients in a round: set rounds.min_clients to at most " +
                  text(rounds.clients_per_round));
     }
+    const train::Method& method = *train::FindMethod(config_.method.name);
+    const float magnitude = config_.method.mask.magnitude;
     if (Sound({"method.magnitude", "method.name"}) &&
-        FindCodec(train::FindMethod(config_.method.name)->codec)->uses_noise &&
-        config_.method.magnitude < kMinMagnitude) {
+        FindCodec(method.codec)->uses_noise && magnitude < kMinMagnitude) {
       Refuse({"method.magnitude"},
              "must be a number above 0 (2^-64 or more) and at most 16 for " +
-                 config_.method.name + ", not " +
-                 NumberText(config_.method.magnitude));
+                 config_.method.name + ", not " + NumberText(magnitude));
     }
-    if (Sound({"model.name"}) && (config_.model.name == "torchscript") ==
-                                     config_.model.torchscript.empty()) {
+    const bool no_file = config_.model.torchscript.empty();
+    if (Sound({"model.name"}) &&
+        train::FindModel(config_.model.name)->is_file == no_file) {
       Refuse({"model.torchscript", "model.name"},
-             config_.model.torchscript.empty()
+             no_file
                  ? "needs model.torchscript, the file of the module"
-                 : "is the file of the model torchscript, not of " +
-                       config_.model.name);
+                 : "is the file of the model " + std::string(FileModel().name) +
+                       ", not of " + config_.model.name);
     }
     if (Sound({"method.error_feedback", "method.name"}) &&
-        config_.method.error_feedback &&
-        !train::CompressesAfterTraining(
-            *train::FindMethod(config_.method.name))) {
+        config_.method.error_feedback && !method.compresses_after_training) {
       Refuse({"method.error_feedback"},
              "is for methods that compress after training, not for " +
                  config_.method.name);
@@ -631,10 +712,10 @@ class Parser {
 
   std::string_view file_;
   Config config_;
-  Place place_;          // of what is being read
+  Where place_;          // of what is being read
   bool unread_ = false;  // the text is not TOML
-  std::array<std::optional<Place>, kRows.size()> given_;
-  std::array<bool, kRows.size()> bad_ = {};
+  std::map<std::string_view, Where> given_;
+  std::set<std::string_view> bad_;
   std::vector<Mistake> mistakes_;
 };
 
@@ -642,15 +723,16 @@ class Parser {
 
 std::span<const ConfigKey> ConfigKeys() {
   static const std::vector<ConfigKey> keys = [] {
-    Config config;
     std::vector<ConfigKey> out;
-    for (const Row& row : kRows) {
-      out.push_back({row.name, TypeName(row.field(config)), row.help,
-                     ChoicesOf(row), row.changes_results});
-    }
+    for (const Row& row : Keys().rows()) out.push_back(row.key);
     return out;
   }();
   return keys;
+}
+
+ConfigKey DescribeKey(std::string_view name) {
+  const Row* row = Keys().Find(name);
+  return row != nullptr ? row->key : DescribeByName(name, std::nullopt);
 }
 
 Result<ConfigSetting> ParseSetting(std::string_view text, std::string place) {
@@ -666,10 +748,7 @@ Result<ConfigSetting> ParseSetting(std::string_view text, std::string place) {
   const auto parse = [](const std::string& value) {
     return toml::parse("value = " + value);
   };
-  Config config;
-  const size_t row = RowOf(setting.key);
-  const bool is_text =
-      row < kRows.size() && TypeName(kRows[row].field(config)) == "text";
+  const bool is_text = DescribeKey(setting.key).type == "text";
   const toml::parse_result parsed = parse(setting.value);
   // What is not TOML is text without its quotes.
   if (!parsed || parsed.table().size() != 1 ||
@@ -705,8 +784,8 @@ std::vector<std::pair<std::string, std::string>> ConfigValues(
     const Config& config) {
   Config copy = config;
   std::vector<std::pair<std::string, std::string>> values;
-  for (const Row& row : kRows) {
-    values.emplace_back(row.name, ValueText(row.field(copy)));
+  for (const Row& row : Keys().rows()) {
+    values.emplace_back(row.key.name, ValueText(row.place(copy), row.check));
   }
   return values;
 }

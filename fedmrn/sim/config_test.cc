@@ -118,6 +118,7 @@ TEST(ConfigTest, Example) {
       {"rounds.clients_per_round", "10"},
       {"rounds.min_clients", "1"},
       {"rounds.weight", "\"examples\""},
+      {"rounds.deadline_s", "0.0"},
       {"faults.drop", "0.0"},
       {"faults.crash", "0.0"},
       {"faults.corrupt", "0.0"},
@@ -134,30 +135,33 @@ TEST(ConfigTest, Example) {
 TEST(ConfigTest, DefaultsAreTheMethods) {
   struct Case {
     std::string method;
-    double lr, magnitude;
+    float lr, magnitude;
   };
-  for (const Case& c : {Case{"fedavg", 0.03, 0}, Case{"fedmrn", 0.1, 0.01},
-                        Case{"fedmrns", 0.1, 0.005}, Case{"fedpm", 0.1, 0},
-                        Case{"eden", 0.03, 0}, Case{"fedavg-sm", 0.03, 0.01}}) {
+  for (const Case& c :
+       {Case{"fedavg", 0.03f, 0}, Case{"fedmrn", 0.1f, 0.01f},
+        Case{"fedmrns", 0.1f, 0.005f}, Case{"fedpm", 0.1f, 0},
+        Case{"eden", 0.03f, 0}, Case{"fedavg-sm", 0.03f, 0.01f}}) {
     const Config config = MustParse("", {"method.name=" + c.method});
     EXPECT_EQ(config.train.lr, c.lr);
-    EXPECT_EQ(config.method.magnitude, c.magnitude);
+    EXPECT_EQ(config.method.mask.magnitude, c.magnitude);
     const Config given = MustParse(
         "train.lr = 1", {"method.name=" + c.method, "method.magnitude=0.5"});
     EXPECT_EQ(given.train.lr, 1);
-    EXPECT_EQ(given.method.magnitude, 0.5);
+    EXPECT_EQ(given.method.mask.magnitude, 0.5);
+    EXPECT_EQ(given.method.codec.scale, 0.5);
   }
 }
 
 TEST(ConfigTest, DefaultsAreTheDataSets) {
-  EXPECT_EQ(MustParse("", {"data.name=cifar10"}).partition.kind, "iid");
+  EXPECT_EQ(MustParse("", {"data.name=cifar10"}).partition.kind,
+            PartitionKind::kIid);
   EXPECT_EQ(MustParse("", {"data.name=cifar10"}).model.name, "cnn8");
   const Config roles = MustParse("data.name = 'shakespeare'");
-  EXPECT_EQ(roles.partition.kind, "natural");
+  EXPECT_EQ(roles.partition.kind, PartitionKind::kNatural);
   EXPECT_EQ(roles.model.name, "charlstm");
   EXPECT_EQ(MustParse("partition.kind = 'iid'", {"data.name=shakespeare"})
                 .partition.kind,
-            "iid");
+            PartitionKind::kIid);
 }
 
 TEST(ConfigTest, SettingsWinInTheirOrder) {
@@ -167,11 +171,15 @@ TEST(ConfigTest, SettingsWinInTheirOrder) {
                  "data.dir=/a b/=\"c\"", "method.stochastic=false",
                  "partition.kind=\"iid\"", "train.momentum=0"});
   EXPECT_EQ(config.seed, 2u);
-  EXPECT_EQ(config.train.lr, 0.001);
+  EXPECT_EQ(config.train.lr, 0.001f);
   EXPECT_EQ(config.data.name, "svhn");
   EXPECT_EQ(config.data.dir, "/a b/=\"c\"");
-  EXPECT_FALSE(config.method.stochastic);
-  EXPECT_EQ(config.partition.kind, "iid");
+  EXPECT_FALSE(config.method.mask.stochastic);
+  EXPECT_FALSE(config.method.codec.stochastic);
+  EXPECT_EQ(config.partition.kind, PartitionKind::kIid);
+  // What follows from the seed.
+  EXPECT_EQ(config.data.seed, 2u);
+  EXPECT_EQ(config.partition.seed, 2u);
   // Text may look like anything else.
   EXPECT_EQ(MustParse("", {"data.dir=2024"}).data.dir, "2024");
   EXPECT_EQ(MustParse("", {"data.dir="}).data.dir, "");
@@ -299,6 +307,13 @@ TEST(ConfigTest, Mistakes) {
        "a.toml:2: method.keep: must be a number above 0 and at most 1, not 0"},
       {"[method]\nbits = 5",
        "a.toml:2: method.bits: must be an integer from 1 to 4, not 5"},
+      // Values that a float cannot hold.
+      {"[train]\nlr = 1e300",
+       "a.toml:2: train.lr: must be a number above 0 and at most "
+       "3.4028234663852886e+38, not 1e+300"},
+      {"[train]\nlr = 1e-60",
+       "a.toml:2: train.lr: must be a number of at least "
+       "1.401298464324817e-45, not 1e-60"},
       // Values that do not fit each other.
       {"[method]\nerror_feedback = true",
        "a.toml:2: method.error_feedback: is for methods that compress after "
@@ -402,10 +417,10 @@ TEST(ConfigTest, RoundTrip) {
   config.partition.clients = 0xFFFFFFFF;
   config.partition.alpha = std::numeric_limits<double>::denorm_min();
   config.method.name = "fedavg";
-  config.method.progressive = false;
-  config.train.lr = 1.0 / 3;
-  config.train.weight_decay = 123456789012345678901.0;
-  config.train.momentum = 0.1 + 0.2;
+  config.method.mask.progressive = false;
+  config.train.lr = 1.0f / 3;
+  config.train.weight_decay = 123456789012345678901.0f;
+  config.train.momentum = 0.1f + 0.2f;
   config.faults.delay_s = 1e300;
   config.faults.drop = 1;
   config.run.tensorboard = false;
@@ -443,6 +458,42 @@ TEST(ConfigTest, Keys) {
   EXPECT_EQ(ConfigKeys()[0].type, "integer");
 }
 
+TEST(ConfigTest, DescribesKeys) {
+  const ConfigKey lr = DescribeKey("train.lr");
+  EXPECT_EQ(lr.short_name, "lr");
+  EXPECT_EQ(lr.role, KeyRole::kTuning);
+  EXPECT_EQ(DescribeKey("train.epochs").role, KeyRole::kSetting);
+  EXPECT_EQ(DescribeKey("seed").role, KeyRole::kSeed);
+  EXPECT_EQ(DescribeKey("partition.clients").role, KeyRole::kData);
+  EXPECT_EQ(DescribeKey("partition.alpha").role, KeyRole::kPartition);
+  // Of another version.
+  const ConfigKey unknown = DescribeKey("method.sparkle");
+  EXPECT_EQ(unknown.short_name, "sparkle");
+  EXPECT_EQ(unknown.role, KeyRole::kMethod);
+  EXPECT_TRUE(unknown.changes_results);
+  EXPECT_TRUE(unknown.type.empty());
+  EXPECT_FALSE(DescribeKey("run.sparkle").changes_results);
+}
+
+TEST(ConfigTest, RowsOwnTheirKeys) {
+  const auto owners = [](std::string_view key) {
+    std::string names;
+    for (const std::string_view name : DescribeKey(key).owners) {
+      names += (names.empty() ? "" : " ") + std::string(name);
+    }
+    return names;
+  };
+  EXPECT_EQ(owners("method.keep"), "fedsparsify topk");
+  EXPECT_EQ(owners("method.progressive"), "fedmrn fedmrns");
+  EXPECT_EQ(owners("method.reset_every"), "fedpm");
+  EXPECT_EQ(owners("method.dense"), "");
+  EXPECT_EQ(owners("data.crop"), "voc");
+  EXPECT_EQ(owners("data.train_examples"), "");
+  EXPECT_EQ(owners("model.head_lr"), "bisenetv2");
+  EXPECT_EQ(owners("partition.alpha"), "dirichlet");
+  EXPECT_EQ(owners("partition.clients"), "");
+}
+
 TEST(ConfigTest, Load) {
   const auto message = [](const std::string& path) {
     const Result<Config> config = LoadConfig(path, {});
@@ -462,7 +513,7 @@ TEST(ConfigTest, EveryConfigOfTheRepository) {
     ASSERT_TRUE(config.ok()) << config.error().message;
     // DATASET-PARTITION-METHOD.toml tells what it holds; the appendix's tasks
     // have one partition only.
-    const std::string kind = config->partition.kind;
+    const std::string kind(NameOf(config->partition.kind, kPartitionKinds));
     const bool only =
         config->data.name == "shakespeare" || config->data.name == "voc";
     EXPECT_EQ(entry.path().stem(), config->data.name +

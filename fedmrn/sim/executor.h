@@ -69,8 +69,6 @@ std::span<const ExecutorRow> Executors();
 
 // What the run's clients are told.
 client::Settings ClientSettingsOf(const Config& config);
-// The [method] section as the method and its codec take it.
-train::MethodSettings MethodSettingsOf(const Config& config);
 
 // Rows of the table.
 std::unique_ptr<Executor> MakeThreadExecutor(const ExecutorParts& parts);

@@ -75,18 +75,18 @@ TEST(GridTest, ProfilesWinOverVariantsAndSettingsOverAll) {
   const Grid grid = MustParse(kExample, {.settings = {"rounds.count=9"}});
   const Config& fedmrn = grid.runs[2].config;
   EXPECT_EQ(fedmrn.data.name, "synthetic");
-  EXPECT_EQ(fedmrn.partition.kind, "iid");
-  EXPECT_EQ(fedmrn.rounds.weight, "batches");
+  EXPECT_EQ(fedmrn.partition.kind, PartitionKind::kIid);
+  EXPECT_EQ(fedmrn.rounds.weight, ClientWeight::kBatches);
   EXPECT_EQ(fedmrn.rounds.count, 9u);
   EXPECT_EQ(fedmrn.train.epochs, 2u);
-  EXPECT_EQ(fedmrn.train.lr, 0.1);  // the method's own
+  EXPECT_EQ(fedmrn.train.lr, 0.1f);  // the method's own
   const Config& fedavg = grid.runs[3].config;
-  EXPECT_EQ(fedavg.rounds.weight, "examples");
+  EXPECT_EQ(fedavg.rounds.weight, ClientWeight::kExamples);
   EXPECT_EQ(fedavg.train.epochs, 2u);
   EXPECT_EQ(
       MustParse(kExample, {.profile = "paper"}).runs[2].config.train.epochs,
       3u);
-  EXPECT_EQ(fedavg.train.lr, 0.03);
+  EXPECT_EQ(fedavg.train.lr, 0.03f);
   const Grid set = MustParse(kExample, {.settings = {"train.epochs=1"}});
   for (const GridRun& run : set.runs) EXPECT_EQ(run.config.train.epochs, 1u);
 }
@@ -129,7 +129,7 @@ stochastic = [true, false]
                                    "lr1-gaussian-stochasticfalse-seed2",
                                    "lr1-gaussian-stochasticfalse-seed1"}));
   EXPECT_EQ(grid.runs[3].config.train.lr, 1);
-  EXPECT_FALSE(grid.runs[3].config.method.stochastic);
+  EXPECT_FALSE(grid.runs[3].config.method.mask.stochastic);
   // A scalar takes the place of a list, and a list that of a scalar.
   constexpr char kReplaced[] = R"(train.lr = [0.1, 0.3]
 train.epochs = 1
@@ -153,7 +153,7 @@ TEST(GridTest, AxesOfTheCommandLine) {
                               {.lists = {"lr=1,0.3", "method.noise=gaussian"}});
   EXPECT_EQ(RunNames(grid),
             (Names{"lr1-gaussian-seed1", "lr0.3-gaussian-seed1"}));
-  EXPECT_EQ(grid.runs[1].config.train.lr, 0.3);
+  EXPECT_EQ(grid.runs[1].config.train.lr, 0.3f);
   EXPECT_EQ(Mistakes("", {.lists = {"lr"}}),
             "--grid lr: must be KEY=VALUE,..., such as lr=1,0.3,0.1");
   EXPECT_EQ(Mistakes("", {.lists = {"name=a"}}),

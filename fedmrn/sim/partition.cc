@@ -233,26 +233,52 @@ Result<Owners> Natural(const Input& input) {
   return owners;
 }
 
-struct Kind {
-  std::string_view name;
-  Result<Owners> (*divide)(const Input&);
+Result<Owners> Divide(const Input& input) {
+  switch (input.settings.kind) {
+    case PartitionKind::kIid:
+      return Iid(input);
+    case PartitionKind::kDirichlet:
+      return Dirichlet(input);
+    case PartitionKind::kLabels:
+      return ByLabels(input);
+    case PartitionKind::kNatural:
+      return Natural(input);
+  }
+  FEDMRN_CHECK(false, "no such kind");
+}
+
+#define AT(member) FEDMRN_PLACE(PartitionSettings, member)
+
+constexpr PartitionKey kKeys[] = {
+    {"partition.kind", AT(kind),
+     "how clients share the examples; default: the data set's way",
+     kPartitionKinds},
+    {"partition.clients", AT(clients),
+     "number of clients; natural: given by the data", kFromOne, KeyRole::kData},
+    {"partition.labels_per_client", AT(labels_per_client),
+     "labels: of each client", kFromOne},
+    {"partition.labels_assignment", AT(cyclic),
+     "labels: as the paper says or as its code did", kLabelsAssignments},
+    {"partition.alpha", AT(alpha), "dirichlet: the smaller, the more uneven",
+     kPositive},
+    {"partition.min_examples", AT(min_examples),
+     "dirichlet: the least of each client"},
 };
-constexpr Kind kKinds[] = {{"iid", Iid},
-                           {"dirichlet", Dirichlet},
-                           {"labels", ByLabels},
-                           {"natural", Natural}};
+
+#undef AT
 
 }  // namespace
 
-PartitionSettings PartitionSettingsOf(const Config& config) {
-  const auto& partition = config.partition;
-  return {.kind = partition.kind,
-          .clients = partition.clients,
-          .labels_per_client = partition.labels_per_client,
-          .cyclic = partition.labels_assignment == "cyclic",
-          .alpha = partition.alpha,
-          .min_examples = partition.min_examples,
-          .seed = config.seed};
+std::span<const PartitionKey> PartitionKeys() { return kKeys; }
+
+std::span<const PartitionRow> PartitionRows() {
+  static const PartitionRow rows[] = {
+      {"dirichlet", KeysNamed<PartitionSettings>(
+                        kKeys, {"partition.alpha", "partition.min_examples"})},
+      {"labels",
+       KeysNamed<PartitionSettings>(kKeys, {"partition.labels_per_client",
+                                            "partition.labels_assignment"})}};
+  return rows;
 }
 
 Result<Partition> MakePartition(const PartitionSettings& settings,
@@ -263,20 +289,14 @@ Result<Partition> MakePartition(const PartitionSettings& settings,
   FEDMRN_CHECK(labels.size() <= UINT32_MAX);
   for (const uint16_t label : labels) FEDMRN_CHECK(label < classes);
   if (labels.empty()) return Impossible("there are no examples to divide");
-  const auto* kind = std::ranges::find(kKinds, settings.kind, &Kind::name);
-  if (kind == std::end(kKinds)) {
-    return Impossible(
-        "partition.kind: must be iid, dirichlet, labels or "
-        "natural, not " +
-        settings.kind);
-  }
-  if (kind->divide != Natural && settings.clients > labels.size()) {
+  if (settings.kind != PartitionKind::kNatural &&
+      settings.clients > labels.size()) {
     return Impossible("partition.clients: " + Text(settings.clients) +
                       " clients for " + Text(labels.size()) +
                       " examples: set it to at most " + Text(labels.size()));
   }
   const Result<Owners> owners =
-      kind->divide({settings, labels, classes, natural_clients});
+      Divide({settings, labels, classes, natural_clients});
   if (!owners) return owners.error();
   Partition partition =
       GroupBy(std::span<const uint32_t>(owners->of_example), owners->clients);

@@ -5,11 +5,12 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "fedmrn/base/result.h"
-#include "fedmrn/sim/config.h"
+#include "fedmrn/base/settings.h"
+#include "fedmrn/train/data/dataset.h"
 
 namespace fedmrn::sim {
 
@@ -26,8 +27,17 @@ struct Partition {
   }
 };
 
+using train::PartitionKind;
+inline constexpr Choice kPartitionKinds[] = {
+    {"iid", PartitionKind::kIid},
+    {"dirichlet", PartitionKind::kDirichlet},
+    {"labels", PartitionKind::kLabels},
+    {"natural", PartitionKind::kNatural}};
+inline constexpr Choice kLabelsAssignments[] = {{"random", false},
+                                                {"cyclic", true}};
+
 struct PartitionSettings {
-  std::string kind = "iid";
+  PartitionKind kind = PartitionKind::kIid;
   uint32_t clients = 100;
   uint32_t labels_per_client = 3;
   bool cyclic = false;  // labels: the authors' assignment instead of random
@@ -35,7 +45,15 @@ struct PartitionSettings {
   uint32_t min_examples = 10;
   uint64_t seed = 1;
 };
-PartitionSettings PartitionSettingsOf(const Config& config);
+using PartitionKey = Key<PartitionSettings>;
+std::span<const PartitionKey> PartitionKeys();
+
+// The keys that a kind reads, beside those of all.
+struct PartitionRow {
+  std::string_view name;  // of kPartitionKinds
+  std::vector<const PartitionKey*> keys;
+};
+std::span<const PartitionRow> PartitionRows();
 
 // iid        examples at random; sizes differ by at most 1
 // dirichlet  the paper's Non-IID-1: each label by Dirichlet(alpha) shares; who

@@ -61,10 +61,10 @@ std::vector<size_t> Sizes(const Partition& partition) {
 }
 
 std::vector<PartitionSettings> AllKinds() {
-  return {{.kind = "iid"},
-          {.kind = "dirichlet"},
-          {.kind = "labels"},
-          {.kind = "labels", .cyclic = true}};
+  return {{.kind = PartitionKind::kIid},
+          {.kind = PartitionKind::kDirichlet},
+          {.kind = PartitionKind::kLabels},
+          {.kind = PartitionKind::kLabels, .cyclic = true}};
 }
 
 TEST(PartitionTest, EveryExampleOnce) {
@@ -96,7 +96,7 @@ TEST(PartitionTest, IsAFunctionOfTheSeed) {
 
 TEST(PartitionTest, Iid) {
   const Partition partition =
-      MustMake({.settings = {.kind = "iid"}, .examples = 73257});
+      MustMake({.settings = {.kind = PartitionKind::kIid}, .examples = 73257});
   const std::vector<size_t> sizes = Sizes(partition);
   // SVHN as the authors split it: 57 clients with 733, then 43 with 732.
   for (size_t k = 0; k < 100; ++k) EXPECT_EQ(sizes[k], k < 57 ? 733u : 732u);
@@ -106,8 +106,9 @@ TEST(PartitionTest, Iid) {
 
 TEST(PartitionTest, CyclicLabels) {
   const auto labels = Labels(60000, 10);
-  const Partition partition =
-      MustMake({{.kind = "labels", .labels_per_client = 3, .cyclic = true}});
+  const Partition partition = MustMake({{.kind = PartitionKind::kLabels,
+                                         .labels_per_client = 3,
+                                         .cyclic = true}});
   for (size_t k = 0; k < 100; ++k) {
     std::set<uint16_t> expected;
     for (size_t j = 0; j < 3; ++j) expected.insert((3 * k + j) % 10);
@@ -116,10 +117,11 @@ TEST(PartitionTest, CyclicLabels) {
   }
   // CIFAR-100: blocks of 20.
   const auto hundred = Labels(50000, 100);
-  const Partition blocks =
-      MustMake({{.kind = "labels", .labels_per_client = 20, .cyclic = true},
-                50000,
-                100});
+  const Partition blocks = MustMake({{.kind = PartitionKind::kLabels,
+                                      .labels_per_client = 20,
+                                      .cyclic = true},
+                                     50000,
+                                     100});
   for (size_t k = 0; k < 100; ++k) {
     const auto set = LabelSet(blocks.of(k), hundred);
     EXPECT_EQ(set.size(), 20u);
@@ -131,8 +133,10 @@ TEST(PartitionTest, CyclicLabels) {
 TEST(PartitionTest, RandomLabels) {
   for (const auto& [classes, each] : {std::pair{10u, 3u}, {100u, 20u}}) {
     const auto labels = Labels(60000, classes);
-    const Partition partition = MustMake(
-        {{.kind = "labels", .labels_per_client = each}, 60000, classes});
+    const Partition partition =
+        MustMake({{.kind = PartitionKind::kLabels, .labels_per_client = each},
+                  60000,
+                  classes});
     std::vector<size_t> holders(classes);
     std::set<std::set<uint16_t>> sets;
     for (size_t k = 0; k < 100; ++k) {
@@ -164,7 +168,7 @@ TEST(PartitionTest, Dirichlet) {
   double last = 1;
   for (const double alpha : {0.1, 0.3, 1.0, 10.0, 1000.0}) {
     const Partition partition =
-        MustMake({{.kind = "dirichlet", .alpha = alpha}});
+        MustMake({{.kind = PartitionKind::kDirichlet, .alpha = alpha}});
     const double skew = Skew(partition, labels);
     EXPECT_LT(skew, last - 0.02) << alpha;
     last = skew;
@@ -177,8 +181,8 @@ TEST(PartitionTest, Dirichlet) {
   }
   EXPECT_LT(last, 0.13);  // nearly a tenth of each label
   // The paper's settings.
-  MustMake({{.kind = "dirichlet", .alpha = 0.3}, 73257});
-  MustMake({{.kind = "dirichlet", .alpha = 0.2}, 50000, 100});
+  MustMake({{.kind = PartitionKind::kDirichlet, .alpha = 0.3}, 73257});
+  MustMake({{.kind = PartitionKind::kDirichlet, .alpha = 0.2}, 50000, 100});
 }
 
 // The first label is divided by plain Dirichlet shares, before any balancing:
@@ -190,7 +194,7 @@ TEST(PartitionTest, FirstLabelFollowsDirichlet) {
   constexpr int kSeeds = 20;
   for (int seed = 0; seed < kSeeds; ++seed) {
     const Partition partition =
-        MustMake({{.kind = "dirichlet",
+        MustMake({{.kind = PartitionKind::kDirichlet,
                    .alpha = kAlpha,
                    .min_examples = 1,
                    .seed = static_cast<uint64_t>(seed)}});
@@ -208,7 +212,7 @@ TEST(PartitionTest, FirstLabelFollowsDirichlet) {
 }
 
 TEST(PartitionTest, Natural) {
-  Case c = {.settings = {.kind = "natural"}, .examples = 6};
+  Case c = {.settings = {.kind = PartitionKind::kNatural}, .examples = 6};
   c.natural = {70, 5, 70, 4000000000, 5, 70};
   const Partition partition = MustMake(c);
   EXPECT_EQ(partition.examples, (std::vector<uint32_t>{1, 4, 0, 2, 5, 3}));
@@ -225,7 +229,7 @@ TEST(PartitionTest, ManyClients) {
     settings.alpha = 1;
     settings.min_examples = 0;
     // Six examples each: Dirichlet leaves somebody without any.
-    if (settings.kind == "dirichlet") settings.alpha = 10;
+    if (settings.kind == PartitionKind::kDirichlet) settings.alpha = 10;
     EXPECT_EQ(MustMake({settings}).clients(), 10000u);
   }
 }
@@ -234,7 +238,8 @@ TEST(PartitionTest, FewExamples) {
   // Labels that no example has are nobody's.
   const std::vector<uint16_t> labels = {4, 4, 9, 9};
   const auto partition = MakePartition(
-      {.kind = "labels", .clients = 4, .labels_per_client = 1}, labels, 10, {});
+      {.kind = PartitionKind::kLabels, .clients = 4, .labels_per_client = 1},
+      labels, 10, {});
   ASSERT_TRUE(partition.ok()) << partition.error().message;
   for (size_t k = 0; k < 4; ++k) EXPECT_EQ(partition->of(k).size(), 1u);
 }
@@ -245,17 +250,18 @@ TEST(PartitionTest, Impossible) {
   EXPECT_EQ(Mistake({.settings = {}, .examples = 99}),
             "partition.clients: 100 clients for 99 examples: set it to at most "
             "99");
-  EXPECT_EQ(Mistake({{.kind = "dirichlet"}, 500}),
+  EXPECT_EQ(Mistake({{.kind = PartitionKind::kDirichlet}, 500}),
             "partition.min_examples: 100 clients cannot have 10 of 500 "
             "examples each: set it to at most 5 or take fewer clients");
-  EXPECT_EQ(Mistake({{.kind = "dirichlet", .alpha = 1e-300}}),
+  EXPECT_EQ(Mistake({{.kind = PartitionKind::kDirichlet, .alpha = 1e-300}}),
             "partition.min_examples: 10000 draws left a client with fewer than "
             "10 examples: set it lower, partition.alpha higher, or take fewer "
             "clients");
-  EXPECT_EQ(Mistake({{.kind = "labels", .labels_per_client = 11}}),
-            "partition.labels_per_client: 11 labels for each client, but the "
-            "examples have 10: set it from 1 to 10");
-  EXPECT_EQ(Mistake({{.kind = "labels", .clients = 3}}),
+  EXPECT_EQ(
+      Mistake({{.kind = PartitionKind::kLabels, .labels_per_client = 11}}),
+      "partition.labels_per_client: 11 labels for each client, but the "
+      "examples have 10: set it from 1 to 10");
+  EXPECT_EQ(Mistake({{.kind = PartitionKind::kLabels, .clients = 3}}),
             "partition.labels_per_client: 3 clients with 3 labels each leave "
             "some of the 10 labels to nobody: set it to at least 4 or take "
             "more clients");
@@ -263,7 +269,8 @@ TEST(PartitionTest, Impossible) {
   std::vector<uint16_t> labels(100, 1);
   for (size_t i = 0; i < 4; ++i) labels[i] = 0;
   const auto partition = MakePartition(
-      {.kind = "labels", .clients = 80, .labels_per_client = 1}, labels, 2, {});
+      {.kind = PartitionKind::kLabels, .clients = 80, .labels_per_client = 1},
+      labels, 2, {});
   ASSERT_FALSE(partition.ok());
   EXPECT_TRUE(partition.error().message.ends_with(
       "would have no example: take fewer clients or more examples"));

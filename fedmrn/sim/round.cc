@@ -26,7 +26,7 @@ Status ServerStep(const Config& config, uint32_t round, const Aggregator& sum,
   }
   std::vector<float> mean(model.weights.size());
   FEDMRN_TRY(sum.Finish(mean, model.plain, threads));
-  method.server_step({MethodSettingsOf(config), round, mean}, model.weights);
+  method.server_step({config.method, round, mean}, model.weights);
   return Ok();
 }
 
@@ -136,15 +136,15 @@ RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
   spec.fingerprint = fingerprint;
   spec.params = model.weights.size();
   spec.plain_count = static_cast<uint32_t>(model.plain.size());
-  const train::MethodSettings settings = MethodSettingsOf(config);
+  const train::MethodSettings& settings = config.method;
   spec.codec = train::CodecOf(*train::FindMethod(config.method.name), settings);
   if (FindCodec(spec.codec)->uses_noise) {
     spec.noise = settings.mask.noise;
     spec.magnitude = settings.mask.magnitude;
   }
-  if (config.rounds.weight == "batches") {
+  if (config.rounds.weight == ClientWeight::kBatches) {
     spec.examples_per_weight = config.train.batch;
-  } else if (config.rounds.weight == "equal") {
+  } else if (config.rounds.weight == ClientWeight::kEqual) {
     spec.examples_per_weight = spec.max_examples;
   }
   return spec;

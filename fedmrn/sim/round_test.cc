@@ -151,8 +151,8 @@ class RunRoundTest : public testing::Test {
     header.examples = ExamplesOf(client);
     header.fingerprint = fingerprint_;
     if (FindCodec(header.codec)->uses_noise) {
-      header.noise = {MethodSettingsOf(config_).mask.noise,
-                      static_cast<float>(config_.method.magnitude), client};
+      header.noise = {config_.method.mask.noise, config_.method.mask.magnitude,
+                      client};
     }
     return header;
   }

@@ -154,14 +154,13 @@ class RunFolder {
 Result<RunResult> Run(const Config& config, const RunOptions& options) {
   Progress unwatched;
   Progress& progress = options.progress ? *options.progress : unwatched;
-  const Result<train::Task> task =
-      train::MakeTask(DataSettingsOf(config), ModelSettingsOf(config));
+  const Result<train::Task> task = train::MakeTask(config.data, config.model);
   if (!task) return task.error();
   for (const std::string& note : task->data->notes) options.log(note);
   progress.metric = task->model.metric;
   const Result<Partition> partition =
-      MakePartition(PartitionSettingsOf(config), task->data->labels,
-                    task->data->classes, task->data->clients);
+      MakePartition(config.partition, task->data->labels, task->data->classes,
+                    task->data->clients);
   if (!partition) return partition.error();
   if (config.rounds.clients_per_round > partition->clients()) {
     return Error{ErrorCode::kBadValue,
@@ -253,30 +252,6 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   return RunResult{state.rows, task->model.metric, ModelSha256(state.model)};
 }
 
-train::DataSettings DataSettingsOf(const Config& config) {
-  const auto& data = config.data;
-  train::DataSettings settings;
-  settings.name = data.name;
-  settings.dir = data.dir;
-  settings.path = data.path;
-  settings.test_path = data.test_path;
-  settings.train_examples = data.train_examples;
-  settings.test_examples = data.test_examples;
-  settings.fraction = data.fraction;
-  settings.image_size = data.image_size;
-  settings.crop = data.crop;
-  settings.erase = data.erase;
-  settings.skip_bad = data.skip_bad;
-  settings.seed = config.seed;
-  return settings;
-}
-
-train::ModelSettings ModelSettingsOf(const Config& config) {
-  const auto& model = config.model;
-  return {model.name, model.torchscript, model.masked,
-          model.loss, model.backbone,    model.head_lr};
-}
-
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,
                        const std::string& folder) {
   const Result<Config> saved =
@@ -309,7 +284,8 @@ std::string DefaultFolder(const Config& config) {
   const bool usual =
       config.model.name == train::FindDataSet(config.data.name)->model;
   return "runs/" + config.data.name + "-" +
-         (usual ? "" : config.model.name + "-") + config.partition.kind + "-" +
+         (usual ? "" : config.model.name + "-") +
+         std::string(NameOf(config.partition.kind, kPartitionKinds)) + "-" +
          config.method.name + "-seed" + std::to_string(config.seed);
 }
 

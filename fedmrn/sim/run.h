@@ -44,10 +44,6 @@ struct RunResult {
 // folders of their own.
 Result<RunResult> Run(const Config& config, const RunOptions& options);
 
-// The [data] and [model] sections as the task takes them.
-train::DataSettings DataSettingsOf(const Config& config);
-train::ModelSettings ModelSettingsOf(const Config& config);
-
 // Whether a run whose config was `saved_toml` can go on with `config`; `folder`
 // holds it. The error has a line for each key that differs.
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,

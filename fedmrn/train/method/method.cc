@@ -4,61 +4,210 @@
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/random.h"
+#include "fedmrn/train/registry.h"
 
 namespace fedmrn::train {
 namespace {
 
+std::vector<std::string_view> MethodNames();
+
+constexpr Choice kNoiseKinds[] = {{"uniform", NoiseKind::kUniform},
+                                  {"gaussian", NoiseKind::kGaussian},
+                                  {"bernoulli", NoiseKind::kBernoulli}};
+constexpr Choice kHalf[] = {{"float32", false}, {"float16", true}};
+constexpr Choice kAdam[] = {{"adam", true}, {"sgd", false}};
+
+#define AT(member) FEDMRN_PLACE(TrainSettings, member)
+
+constexpr Key<TrainSettings> kTrainKeys[] = {
+    {"train.epochs", AT(epochs), "of a client in a round", kFromOne},
+    {"train.batch", AT(batch), "examples of a local step", kFromOne},
+    {"train.lr", AT(lr), "learning rate; default: the method's", kPositive,
+     KeyRole::kTuning},
+    {"train.momentum", AT(momentum), "of local SGD",
+     Range{.high = 1, .below_high = true}, KeyRole::kTuning},
+    {"train.weight_decay", AT(weight_decay), "of local SGD", Range{},
+     KeyRole::kTuning},
+    {"train.drop_last", AT(drop_last),
+     "leave out an epoch's last, short batch"},
+};
+
+#undef AT
+#define AT(member) FEDMRN_PLACE(MethodSettings, member)
+
+constexpr MethodKey kMethodKeys[] = {
+    {"method.name", AT(name), "what clients upload", MethodNames},
+    {"method.noise", AT(mask.noise), "distribution of the noise", kNoiseKinds},
+    {"method.magnitude", AT(mask.magnitude),
+     "of the noise; signsgd: of the signs, 0: each tensor's largest value; "
+     "default: the method's",
+     Range{.high = 16}},
+    {"method.stochastic", AT(mask.stochastic),
+     "stochastic masks (SM); false: DM"},
+    {"method.progressive", AT(mask.progressive), "progressive masking (PM)"},
+    {"method.update", AT(half), "fedavg: the update travels as", kHalf},
+    {"method.dense", AT(plain_half), "what is not compressed travels as",
+     kHalf},
+    {"method.keep", AT(codec.keep), "topk, fedsparsify: the share that is sent",
+     kPositiveShare},
+    {"method.clip", AT(codec.clip),
+     "terngrad: in standard deviations; 0: no clipping"},
+    {"method.unbiased", AT(codec.unbiased),
+     "drive: the scale without bias, not of least error"},
+    {"method.bits", AT(codec.bits), "eden: of each parameter", Range{1, 4}},
+    {"method.error_feedback", AT(error_feedback),
+     "what compression lost goes into the client's next update"},
+    {"method.optimizer", AT(adam), "fedpm: of the scores", kAdam},
+    {"method.reset_every", AT(reset_every),
+     "fedpm: rounds that one estimate is made of", kFromOne},
+};
+
+#undef AT
+
+std::vector<const MethodKey*> Keys(
+    std::initializer_list<std::string_view> names) {
+  return KeysNamed<MethodSettings>(kMethodKeys, names);
+}
+
 // The paper gives the learning rates of FedAvg and FedMRN; those of the others
 // that train as FedAvg does are FedAvg's. SignSGD's scale is not published,
-// this one is tuned (docs/results.md).
-constexpr Method kMethods[] = {
-    {"fedavg", "full updates in float32 or float16, the baseline",
-     CodecId::kFloat32, 0.03, 0, TrainFedAvg},
-    {"fedpm", "masks of frozen random weights: the model is seed and scores",
-     CodecId::kMask, 0.1, 0, TrainFedPm, FedPmScores, FedPmAggregate,
-     FedPmNetwork},
-    {"fedsparsify", "the local model, pruned while it is trained",
-     CodecId::kTopK, 0.03, 0, TrainFedSparsify, nullptr, ReplaceByMean},
-    {"signsgd", "stochastic signs of the update", CodecId::kSignSgd, 0.03,
-     0.005, TrainFedAvg},
-    {"topk", "the update's largest values", CodecId::kTopK, 0.03, 0,
-     TrainFedAvg},
-    {"terngrad", "stochastic signs and zeros of the update", CodecId::kTernGrad,
-     0.03, 0, TrainFedAvg},
-    {"drive", "signs of the rotated update", CodecId::kDrive, 0.03, 0,
-     TrainFedAvg},
-    {"eden", "1 to 4 bits of each value of the rotated update", CodecId::kEden,
-     0.03, 0, TrainFedAvg},
-    {"fedmrn", "masked random noise, binary masks: keep the noise or not",
-     CodecId::kMrnBinary, 0.1, 0.01, TrainFedMrn},
-    {"fedmrns", "masked random noise, signed masks: keep or flip the noise",
-     CodecId::kMrnSigned, 0.1, 0.005, TrainFedMrnS},
-    {"fedavg-sm", "FedAvg, then FedMRN's binary masks after training",
-     CodecId::kMrnBinary, 0.03, 0.01, TrainFedAvg},
-    {"fedavg-sms", "FedAvg, then FedMRN's signed masks after training",
-     CodecId::kMrnSigned, 0.03, 0.005, TrainFedAvg},
-    {"fedbat", "signs and a scale per tensor, both learned in training",
-     CodecId::kSignSgd, 0.1, 0, TrainFedBat},
-};
+// this one is tuned (docs/results.md). Signed masks span twice their noise.
+Registry<Method>& Table() {
+  static Registry<Method> table = {
+      {.name = "fedavg",
+       .summary = "full updates in float32 or float16, the baseline",
+       .codec = CodecId::kFloat32,
+       .lr = 0.03,
+       .magnitude = 0,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .keys = Keys({"method.update", "method.error_feedback"})},
+      {.name = "fedpm",
+       .summary = "masks of frozen random weights: the model is seed and "
+                  "scores",
+       .codec = CodecId::kMask,
+       .lr = 0.1,
+       .magnitude = 0,
+       .train = TrainFedPm,
+       .initialize = FedPmScores,
+       .server_step = FedPmAggregate,
+       .network = FedPmNetwork,
+       .trains_weights = false,
+       .keys = Keys(
+           {"method.stochastic", "method.optimizer", "method.reset_every"})},
+      {.name = "fedsparsify",
+       .summary = "the local model, pruned while it is trained",
+       .codec = CodecId::kTopK,
+       .lr = 0.03,
+       .magnitude = 0,
+       .train = TrainFedSparsify,
+       .server_step = ReplaceByMean,
+       .keys = Keys({"method.keep"})},
+      {.name = "signsgd",
+       .summary = "stochastic signs of the update",
+       .codec = CodecId::kSignSgd,
+       .lr = 0.03,
+       .magnitude = 0.005,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .keys = Keys({"method.magnitude", "method.error_feedback"})},
+      {.name = "topk",
+       .summary = "the update's largest values",
+       .codec = CodecId::kTopK,
+       .lr = 0.03,
+       .magnitude = 0,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .keys = Keys({"method.keep", "method.error_feedback"})},
+      {.name = "terngrad",
+       .summary = "stochastic signs and zeros of the update",
+       .codec = CodecId::kTernGrad,
+       .lr = 0.03,
+       .magnitude = 0,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .keys = Keys({"method.clip", "method.error_feedback"})},
+      {.name = "drive",
+       .summary = "signs of the rotated update",
+       .codec = CodecId::kDrive,
+       .lr = 0.03,
+       .magnitude = 0,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .keys = Keys({"method.unbiased", "method.error_feedback"})},
+      {.name = "eden",
+       .summary = "1 to 4 bits of each value of the rotated update",
+       .codec = CodecId::kEden,
+       .lr = 0.03,
+       .magnitude = 0,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .keys = Keys({"method.bits", "method.error_feedback"})},
+      {.name = "fedmrn",
+       .summary = "masked random noise, binary masks: keep the noise or not",
+       .codec = CodecId::kMrnBinary,
+       .lr = 0.1,
+       .magnitude = 0.01,
+       .train = TrainFedMrn,
+       .times_usual_noise = 1,
+       .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
+                     "method.progressive"})},
+      {.name = "fedmrns",
+       .summary = "masked random noise, signed masks: keep or flip the noise",
+       .codec = CodecId::kMrnSigned,
+       .lr = 0.1,
+       .magnitude = 0.005,
+       .train = TrainFedMrnS,
+       .times_usual_noise = 0.5,
+       .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
+                     "method.progressive"})},
+      {.name = "fedavg-sm",
+       .summary = "FedAvg, then FedMRN's binary masks after training",
+       .codec = CodecId::kMrnBinary,
+       .lr = 0.03,
+       .magnitude = 0.01,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .times_usual_noise = 1,
+       .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
+                     "method.error_feedback"})},
+      {.name = "fedavg-sms",
+       .summary = "FedAvg, then FedMRN's signed masks after training",
+       .codec = CodecId::kMrnSigned,
+       .lr = 0.03,
+       .magnitude = 0.005,
+       .train = TrainFedAvg,
+       .compresses_after_training = true,
+       .times_usual_noise = 0.5,
+       .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
+                     "method.error_feedback"})},
+      {.name = "fedbat",
+       .summary = "signs and a scale per tensor, both learned in training",
+       .codec = CodecId::kSignSgd,
+       .lr = 0.1,
+       .magnitude = 0,
+       .train = TrainFedBat},
+  };
+  return table;
+}
+
+std::vector<std::string_view> MethodNames() { return Table().names(); }
 
 }  // namespace
 
-std::span<const Method> Methods() { return kMethods; }
+std::span<const Key<TrainSettings>> TrainKeys() { return kTrainKeys; }
 
-const Method* FindMethod(std::string_view name) {
-  for (const Method& method : kMethods) {
-    if (method.name == name) return &method;
-  }
-  return nullptr;
-}
+std::span<const MethodKey> MethodKeys() { return kMethodKeys; }
+
+const std::deque<Method>& Methods() { return Table().rows(); }
+
+const Method* FindMethod(std::string_view name) { return Table().Find(name); }
+
+void RegisterMethod(const Method& method) { Table().Add(method); }
 
 CodecId CodecOf(const Method& method, const MethodSettings& settings) {
   return method.codec == CodecId::kFloat32 && settings.half ? CodecId::kFloat16
                                                             : method.codec;
-}
-
-bool CompressesAfterTraining(const Method& method) {
-  return method.train == TrainFedAvg;
 }
 
 size_t StepsPerEpoch(const TrainSettings& train, size_t examples) {

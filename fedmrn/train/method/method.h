@@ -4,11 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "fedmrn/base/settings.h"
 #include "fedmrn/core/codec.h"
 #include "fedmrn/core/mask.h"
 #include "fedmrn/core/noise.h"
@@ -24,6 +28,7 @@ struct TrainSettings {
   float weight_decay = 0;
   bool drop_last = false;  // leave out an epoch's last, short batch
 };
+std::span<const Key<TrainSettings>> TrainKeys();
 // Local steps of an epoch; at least one.
 size_t StepsPerEpoch(const TrainSettings& train, size_t examples);
 
@@ -36,14 +41,20 @@ struct MaskSettings {
 
 // What a method can be told beyond how to train; each uses its own part.
 struct MethodSettings {
-  MaskSettings mask;
-  EncodeOptions codec;          // but for seeds and segments
+  std::string name = {};  // of its row
+  MaskSettings mask = {};
+  EncodeOptions codec = {};     // but for seeds and segments
   bool half = false;            // fedavg: float16
   bool plain_half = false;      // plain values travel as float16
   bool error_feedback = false;  // what the codec lost is added the next time
   bool adam = true;             // fedpm: or SGD
   uint32_t reset_every = 1;     // fedpm: rounds that one estimate is made of
+  // Numbers of methods that other programs register, by names of their own.
+  std::map<std::string, double> own = {};
 };
+using MethodKey = Key<MethodSettings>;
+// All keys of the program's own methods, in the config's order.
+std::span<const MethodKey> MethodKeys();
 
 // What a client has at hand in one round.
 struct ClientWork {
@@ -99,16 +110,27 @@ struct Method {
   // From the model to the network's weights, in place.
   void (*network)(const ModelLayout& layout, uint64_t model_seed,
                   uint32_t round, std::span<float> model) = nullptr;
+
+  // Whether the learning rate is one of weights; then a network may have its
+  // own. False for methods that train something else, such as scores.
+  bool trains_weights = true;
+  // Whether a finished update is compressed, as FedAvg has trained it; only
+  // then can what is lost be fed back.
+  bool compresses_after_training = false;
+  // What a network's usual noise is multiplied by; 0: it does not count here.
+  double times_usual_noise = 0;
+  // The keys that it reads, beside those of all methods. A method from outside
+  // may bring its own, with a place in MethodSettings::own.
+  std::vector<const MethodKey*> keys = {};
 };
 
-std::span<const Method> Methods();
+const std::deque<Method>& Methods();
 const Method* FindMethod(std::string_view name);  // null if there is none
+// Another row, before the first config is parsed.
+void RegisterMethod(const Method& method);
 
 // The codec of a round's frames.
 CodecId CodecOf(const Method& method, const MethodSettings& settings);
-// Whether it trains as FedAvg does and compresses the finished update; only
-// then can the loss be fed back.
-bool CompressesAfterTraining(const Method& method);
 
 // For methods' files: calls `step(tau, S, examples)` for every mini-batch of
 // every epoch, reshuffled each epoch; tau counts from 1 to S. What the learner

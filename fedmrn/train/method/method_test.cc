@@ -555,7 +555,7 @@ TEST(Methods, TableHasThePapersSettings) {
   for (const char* name : {"signsgd", "topk", "terngrad", "drive", "eden",
                            "fedavg-sm", "fedavg-sms"}) {
     EXPECT_EQ(row(name)->lr, 0.03) << name;
-    EXPECT_TRUE(CompressesAfterTraining(*row(name))) << name;
+    EXPECT_TRUE(row(name)->compresses_after_training) << name;
   }
   EXPECT_EQ(row("fedpm")->lr, 0.1);
   EXPECT_EQ(row("fedbat")->lr, 0.1);

@@ -5,7 +5,21 @@
 #include <span>
 #include <vector>
 
+#include "fedmrn/base/settings.h"
+
 namespace fedmrn::train {
+
+// The losses that a user's own network can be trained with.
+enum class LossKind {
+  kAuto,  // what suits the data
+  kCrossEntropy,
+  kMse,
+  kBackCe,  // of images in which only some classes are labelled
+};
+inline constexpr Choice kLosses[] = {{"auto", LossKind::kAuto},
+                                     {"cross-entropy", LossKind::kCrossEntropy},
+                                     {"mse", LossKind::kMse},
+                                     {"backce", LossKind::kBackCe}};
 
 // Sums over examples (over pixels, where these have classes), so that parts of
 // a test set can be added up.

@@ -1,30 +1,75 @@
 #include "fedmrn/train/model/model.h"
 
+#include "fedmrn/train/registry.h"
+
 namespace fedmrn::train {
 namespace {
 
-constexpr ModelRow kModels[] = {
-    {"cnn4", "4 convolutions, the paper's for Fashion-MNIST and SVHN", MakeCnn},
-    {"cnn8", "8 convolutions, the paper's for CIFAR", MakeCnn},
-    {"charlstm",
-     "LSTM of 256 units over characters, the paper's for Shakespeare",
-     MakeCharLstm, 3.0, 1.0},
-    {"bisenetv2", "segments images, the paper's for PascalVOC", MakeBiSeNetV2,
-     0.05, 0.03},
-    {"torchscript", "your own, a file made by torch.jit.script",
-     MakeTorchScriptModel},
+std::vector<std::string_view> ModelNames();
+
+#define AT(member) FEDMRN_PLACE(ModelSettings, member)
+
+constexpr ModelKey kKeys[] = {
+    {"model.name", AT(name), "the network; default: the data set's",
+     ModelNames},
+    {"model.torchscript", AT(torchscript),
+     "your own: a file made by torch.jit.script"},
+    {"model.masked", AT(coded),
+     "torchscript: patterns of the tensors to compress, such as "
+     "conv*.weight,!head*; empty: all of two or more dimensions"},
+    {"model.loss", AT(loss), "torchscript: the loss", kLosses},
+    {"model.backbone", AT(backbone), "bisenetv2: file of pre-trained tensors"},
+    {"model.head_lr", AT(head_lr),
+     "bisenetv2: the heads learn faster by this factor", kPositive},
 };
+
+#undef AT
+
+std::vector<const ModelKey*> Keys(
+    std::initializer_list<std::string_view> names) {
+  return KeysNamed<ModelSettings>(kKeys, names);
+}
+
+Registry<ModelRow>& Table() {
+  static Registry<ModelRow> table = {
+      {.name = "cnn4",
+       .summary = "4 convolutions, the paper's for Fashion-MNIST and SVHN",
+       .make = MakeCnn},
+      {.name = "cnn8",
+       .summary = "8 convolutions, the paper's for CIFAR",
+       .make = MakeCnn},
+      {.name = "charlstm",
+       .summary = "LSTM of 256 units over characters, the paper's for "
+                  "Shakespeare",
+       .make = MakeCharLstm,
+       .lr = 3.0,
+       .magnitude = 1.0},
+      {.name = "bisenetv2",
+       .summary = "segments images, the paper's for PascalVOC",
+       .make = MakeBiSeNetV2,
+       .lr = 0.05,
+       .magnitude = 0.03,
+       .keys = Keys({"model.loss", "model.backbone", "model.head_lr"})},
+      {.name = "torchscript",
+       .summary = "your own, a file made by torch.jit.script",
+       .make = MakeTorchScriptModel,
+       .is_file = true,
+       .keys = Keys({"model.torchscript", "model.masked", "model.loss"})},
+  };
+  return table;
+}
+
+std::vector<std::string_view> ModelNames() { return Table().names(); }
 
 }  // namespace
 
-std::span<const ModelRow> Models() { return kModels; }
+std::span<const ModelKey> ModelKeys() { return kKeys; }
 
-const ModelRow* FindModel(std::string_view name) {
-  for (const ModelRow& row : kModels) {
-    if (row.name == name) return &row;
-  }
-  return nullptr;
-}
+const std::deque<ModelRow>& Models() { return Table().rows(); }
+
+const ModelRow* FindModel(std::string_view name) { return Table().Find(name); }
+
+void RegisterModel(const ModelRow& model) { Table().Add(model); }
 
 std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,
                                          uint64_t trainable_plain,

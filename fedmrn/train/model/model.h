@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "fedmrn/base/result.h"
+#include "fedmrn/base/settings.h"
 #include "fedmrn/core/layout.h"
 #include "fedmrn/core/philox.h"
 #include "fedmrn/train/data/data.h"
@@ -38,14 +41,19 @@ class Network {
 };
 
 struct ModelSettings {
-  std::string name;
+  std::string name;              // of its row
   std::string torchscript = {};  // file of a module, for the model of that name
   std::string coded = {};  // patterns of tensor names, commas between; empty:
                            // all of more than one dimension
-  std::string loss = {};   // empty: what suits the data
+  LossKind loss = LossKind::kAuto;
   std::string backbone = {};  // file of pre-trained tensors, or empty
   double head_lr = 10;  // bisenetv2: the heads learn faster by this factor
+  // Numbers of networks that other programs register, by names of their own.
+  std::map<std::string, double> own = {};
 };
+using ModelKey = Key<ModelSettings>;
+// All keys of the program's own networks, in the config's order.
+std::span<const ModelKey> ModelKeys();
 
 // A network for one data set. Immutable and thread-safe.
 struct Model {
@@ -71,10 +79,17 @@ struct ModelRow {
   // masks' noise; 0: the method's own, which suits the image sets.
   double lr = 0;
   double magnitude = 0;
+  // Whether the network itself is a file of the user's, model.torchscript.
+  bool is_file = false;
+  // The keys that it reads. A network from outside may bring its own, with a
+  // place in ModelSettings::own.
+  std::vector<const ModelKey*> keys = {};
 };
 
-std::span<const ModelRow> Models();
+const std::deque<ModelRow>& Models();
 const ModelRow* FindModel(std::string_view name);  // null if there is none
+// Another row, before the first config is parsed.
+void RegisterModel(const ModelRow& model);
 
 // For models' files: a model's tensors as TorchScript files hold them.
 std::vector<TorchScriptTensor> TensorsOf(const ModelLayout& layout,

@@ -133,8 +133,8 @@ Result<Model> MakeBiSeNetV2(const ModelSettings& settings, const Data& data) {
                    std::to_string(BiSeNetV2::kStep) + ", not " +
                    std::to_string(side));
   }
-  const Result<ScriptLoss> loss =
-      FindScriptLoss(settings.loss, ScriptLoss::kBackCe, data);
+  const Result<LossKind> loss =
+      ChooseLoss(settings.loss, LossKind::kBackCe, data);
   if (!loss) return loss.error();
   const Result<const TorchModule*> torch = LoadTorchModule();
   if (!torch) return torch.error();

@@ -24,32 +24,26 @@ Result<std::string> ReadModelFile(const std::string& path) {
   return contents;
 }
 
-Result<ScriptLoss> FindScriptLoss(const std::string& name, ScriptLoss usual,
-                                  const Data& data) {
-  if (name.empty() || name == "auto") return usual;
-  const bool numbers = data.target == Target::kNumbers;
-  const auto unsuited = [&](const std::string& needs) {
-    return Error{ErrorCode::kBadValue, "the loss " + name + " needs " + needs +
-                                           ", which " + data.name +
-                                           " does not have"};
+Result<LossKind> ChooseLoss(LossKind wanted, LossKind usual, const Data& data) {
+  const auto needs = [&](const char* what, bool has) -> Result<LossKind> {
+    if (has) return wanted;
+    return Error{ErrorCode::kBadValue,
+                 "the loss " + std::string(NameOf(wanted, kLosses)) +
+                     " needs " + what + ", which " + data.name +
+                     " does not have"};
   };
-  if (name == "mse") {
-    if (!numbers) return unsuited("numbers as targets");
-    return ScriptLoss::kMse;
+  switch (wanted) {
+    case LossKind::kAuto:
+      return usual;
+    case LossKind::kMse:
+      return needs("numbers as targets", data.target == Target::kNumbers);
+    case LossKind::kCrossEntropy:
+      return needs("classes as targets", data.target != Target::kNumbers);
+    case LossKind::kBackCe:
+      return needs("a class for every pixel",
+                   data.target == Target::kPixelClasses);
   }
-  if (name == "cross-entropy") {
-    if (numbers) return unsuited("classes as targets");
-    return ScriptLoss::kCrossEntropy;
-  }
-  if (name == "backce") {
-    if (data.target != Target::kPixelClasses) {
-      return unsuited("a class for every pixel");
-    }
-    return ScriptLoss::kBackCe;
-  }
-  return Error{ErrorCode::kBadValue, "the loss '" + name +
-                                         "' is not known; there are "
-                                         "cross-entropy, mse and backce"};
+  FEDMRN_CHECK(false, "no such loss");
 }
 
 namespace {
@@ -109,11 +103,11 @@ Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
   if (!torch) return torch.error();
   Result<std::string> contents = ReadModelFile(settings.torchscript);
   if (!contents) return contents.error();
-  const Result<ScriptLoss> loss = FindScriptLoss(
-      settings.loss,
-      data.target == Target::kNumbers ? ScriptLoss::kMse
-                                      : ScriptLoss::kCrossEntropy,
-      data);
+  const Result<LossKind> loss =
+      ChooseLoss(settings.loss,
+                 data.target == Target::kNumbers ? LossKind::kMse
+                                                 : LossKind::kCrossEntropy,
+                 data);
   if (!loss) return loss.error();
 
   ScriptSpec spec;

@@ -11,8 +11,8 @@ namespace fedmrn::train {
 
 Result<std::string> ReadModelFile(const std::string& path);
 
-// `name` is that of ModelSettings; `usual` is taken for "auto" or none.
-Result<ScriptLoss> FindScriptLoss(const std::string& name, ScriptLoss usual,
-                                  const Data& data);
+// `wanted`, or `usual` for LossKind::kAuto. Refuses one that the data does not
+// suit.
+Result<LossKind> ChooseLoss(LossKind wanted, LossKind usual, const Data& data);
 
 }  // namespace fedmrn::train

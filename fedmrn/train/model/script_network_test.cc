@@ -162,7 +162,6 @@ ModelSettings Settings(const std::string& path) {
   ModelSettings settings;
   settings.name = "torchscript";
   settings.torchscript = path;
-  settings.loss = "auto";
   return settings;
 }
 
@@ -616,7 +615,7 @@ double BackCeByHand(const Batch& batch, const at::Tensor& logits) {
 TEST(TorchScriptModel, BackCe) {
   const std::string path = MakeFile(kPixelTensors, kPixelSource);
   ModelSettings settings = Settings(path);
-  settings.loss = "backce";
+  settings.loss = LossKind::kBackCe;
   Made made(MakeData(Input::kImages, Target::kPixelClasses), settings);
   const Batch complete = MakeBatch(made.data, kExamples);
   Batch partly = complete;
@@ -856,13 +855,14 @@ TEST(TorchScriptModel, RefusesModulesThatCannotBeTrained) {
 
 TEST(TorchScriptModel, RefusesLossesThatDoNotSuit) {
   const std::string path = MakeFile(kConvTensors, ConvSource());
-  for (const char* loss : {"mse", "backce", "nope"}) {
+  for (const LossKind loss : {LossKind::kMse, LossKind::kBackCe}) {
     ModelSettings settings = Settings(path);
     settings.loss = loss;
     const Result<Model> model = MakeTorchScriptModel(
         settings, MakeData(Input::kImages, Target::kClass));
     ASSERT_FALSE(model);
-    EXPECT_NE(model.error().message.find(loss), std::string::npos);
+    EXPECT_NE(model.error().message.find(NameOf(loss, kLosses)),
+              std::string::npos);
   }
 }
 

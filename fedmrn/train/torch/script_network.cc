@@ -355,11 +355,12 @@ class ScriptNetwork final : public Network {
 
   at::Tensor Loss(const at::Tensor& output, const Batch& batch) const {
     switch (script_->spec.loss) {
-      case ScriptLoss::kMse:
+      case LossKind::kMse:
         return at::mse_loss(output, Values(output, batch));
-      case ScriptLoss::kBackCe:
+      case LossKind::kBackCe:
         return BackCe(output, Classes(output, batch));
-      case ScriptLoss::kCrossEntropy:
+      case LossKind::kCrossEntropy:
+      case LossKind::kAuto:
         break;
     }
     const at::Tensor classes = Classes(output, batch);

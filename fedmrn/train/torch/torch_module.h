@@ -24,15 +24,13 @@ class PlainNetwork {
   virtual double Step(const Batch& batch) = 0;
 };
 
-enum class ScriptLoss { kCrossEntropy, kMse, kBackCe };
-
 // A TorchScript module that is to be trained.
 struct ScriptSpec {
-  std::string name;      // in messages: its file
-  std::string contents;  // of that
-  std::string coded;     // as in ModelSettings
-  ScriptLoss loss = ScriptLoss::kCrossEntropy;
-  double variance = 1;  // of the test targets, for R2
+  std::string name;                         // in messages: its file
+  std::string contents;                     // of that
+  std::string coded;                        // as in ModelSettings
+  LossKind loss = LossKind::kCrossEntropy;  // never kAuto
+  double variance = 1;                      // of the test targets, for R2
   // By which a tensor's gradient is multiplied; null: 1.
   std::function<float(const std::string& tensor)> gradient_scale;
 };
