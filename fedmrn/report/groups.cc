@@ -29,44 +29,37 @@ std::string Canonical(const std::string& value) {
   return json.is_discarded() ? value : json.dump();
 }
 
-bool ChangesResults(std::string_view key) {
-  for (const sim::ConfigKey& known : sim::ConfigKeys()) {
-    if (known.name == key) return known.changes_results;
-  }
-  return !key.starts_with("run.");
-}
-
-// Keys of the method and its training: they tell apart what a cell compares.
-bool IsMethodKey(std::string_view key) {
-  return key.starts_with("method.") ||
-         In(key, {"train.lr", "train.momentum", "train.weight_decay"});
-}
-
-// Keys of how the clients share the data, and of those the ones that matter.
-bool IsPartitionKey(std::string_view key) {
-  return key.starts_with("partition.") && key != "partition.clients";
-}
-bool MattersTo(std::string_view kind, std::string_view key) {
-  if (In(key, {"partition.alpha", "partition.min_examples"})) {
-    return kind == "dirichlet";
-  }
-  if (In(key, {"partition.labels_per_client", "partition.labels_assignment"})) {
-    return kind == "labels";
-  }
-  return true;
-}
-
 enum class Part { kSetting, kPartition, kMethod };
+
+// Where a run's value of a key counts: a setting has cells, which are
+// partitions, and these compare methods.
+Part PartOf(KeyRole role) {
+  switch (role) {
+    case KeyRole::kPartition:
+      return Part::kPartition;
+    case KeyRole::kMethod:
+    case KeyRole::kTuning:
+      return Part::kMethod;
+    default:
+      return Part::kSetting;
+  }
+}
+
+// Whether a partition of this kind reads the key.
+bool MattersTo(std::string_view kind, const sim::ConfigKey& key) {
+  return key.owners.empty() ||
+         std::ranges::find(key.owners, kind) != key.owners.end();
+}
 
 Values ValuesOf(const SavedRun& run, Part part) {
   Values values;
   const std::string kind = run.Get("partition.kind");
-  for (const auto& [key, value] : run.config) {
-    if (key == "seed" || !ChangesResults(key)) continue;
-    const Part of = IsMethodKey(key)      ? Part::kMethod
-                    : IsPartitionKey(key) ? Part::kPartition
-                                          : Part::kSetting;
-    if (of == part && MattersTo(kind, key)) values[key] = value;
+  for (const auto& [name, value] : run.config) {
+    const sim::ConfigKey key = sim::DescribeKey(name);
+    if (key.role == KeyRole::kSeed || !key.changes_results) continue;
+    if (PartOf(key.role) != part) continue;
+    if (part == Part::kPartition && !MattersTo(kind, key)) continue;
+    values[name] = value;
   }
   return values;
 }
@@ -76,7 +69,7 @@ Values ValuesOf(const SavedRun& run, Part part) {
 Values DefaultsOf(const SavedRun& run, const std::string& method) {
   std::vector<std::string> settings;
   for (const char* key : {"data.name", "model.name"}) {
-    // Of other versions' runs it may be unknown.
+    // Runs of other versions may have one that is unknown.
     std::vector<std::string> one = {std::string(key) + "=" + run.Get(key)};
     if (sim::ParseConfig("", "", one)) settings.push_back(one[0]);
   }
@@ -96,10 +89,6 @@ Values DefaultsOf(const SavedRun& run, const std::string& method) {
   return defaults;
 }
 
-std::string BareKey(const std::string& key) {
-  return key.substr(key.rfind('.') + 1);
-}
-
 std::string Unquoted(const std::string& value) {
   const bool text = value.size() >= 2 && value.front() == '"';
   return text ? value.substr(1, value.size() - 2) : value;
@@ -107,7 +96,7 @@ std::string Unquoted(const std::string& value) {
 
 // "alpha=0.1"
 std::string KeyText(const std::string& key, const std::string& value) {
-  return BareKey(key) + "=" + Unquoted(value);
+  return std::string(sim::DescribeKey(key).short_name) + "=" + Unquoted(value);
 }
 
 template <typename T, typename Of>
@@ -151,7 +140,8 @@ void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
       const bool differs = usual != defaults.end() && usual->second != value;
       const bool unknown = usual == defaults.end() && varying.contains(key);
       // A tuned learning rate is no other method, unless there are several.
-      const bool tuned = !key.starts_with("method.") && !varying.contains(key);
+      const bool tuned = sim::DescribeKey(key).role == KeyRole::kTuning &&
+                         !varying.contains(key);
       if ((!differs && !unknown) || tuned) continue;
       label += " " + KeyText(key, value);
       (In(key, {"method.noise", "method.magnitude"}) ? noise : other) = true;

@@ -340,8 +340,9 @@ class PageWriter {
   static Result<sim::Config> PartitionConfig(const SavedRun& run) {
     std::vector<std::string> settings;
     for (const sim::ConfigKey& key : sim::ConfigKeys()) {
-      const bool needed = key.name == "seed" || key.name.starts_with("data.") ||
-                          key.name.starts_with("partition.");
+      const bool needed =
+          key.role == KeyRole::kSeed || key.role == KeyRole::kData ||
+          key.role == KeyRole::kFiles || key.role == KeyRole::kPartition;
       const std::string value = run.Get(key.name);
       if (needed && !value.empty()) {
         settings.push_back(fmt::format("{}={}", key.name, value));

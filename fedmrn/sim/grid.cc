@@ -98,14 +98,12 @@ std::optional<NamedList> ParseNamedList(std::string_view text) {
   }
 }
 
-// The keys that `name` may mean: all of it, or all but the section.
+// The keys that `name` may mean: by their whole names, or by their short ones.
 std::vector<std::string> KeysNamed(std::string_view name) {
   std::vector<std::string> keys;
   for (const ConfigKey& key : ConfigKeys()) {
     if (key.name == name) return {std::string(name)};
-    if (key.name.ends_with("." + std::string(name))) {
-      keys.emplace_back(key.name);
-    }
+    if (key.short_name == name) keys.emplace_back(key.name);
   }
   return keys;
 }
@@ -124,10 +122,9 @@ struct Axis {
 
   // Its part of a run's name: "lr0.1", but "iid", as text explains itself.
   std::string NameOf(const Value& value) const {
-    const auto keys = ConfigKeys();
-    const auto row = std::ranges::find(keys, key, &ConfigKey::name);
-    const bool text = row == keys.end() || row->type == "text";
-    return text ? value.label : name + value.label;
+    const std::string_view type = DescribeKey(key).type;
+    const bool is_number = !type.empty() && type != "text";
+    return is_number ? name + value.label : value.label;
   }
 };
 
@@ -230,7 +227,7 @@ class GridReader {
 
   void ReadVariants(const toml::table& variants) {
     for (const Section& section : SectionsOf(variants, "variants")) {
-      if (section.name == "seed") {
+      if (section.name == kSeedKey) {
         Report(At(section.where), "variants.seed",
                "the seed is an axis of its own: write seed = [1, 2]");
         continue;
@@ -300,7 +297,7 @@ class GridReader {
   // any other value one of `single`.
   void ReadKey(const Leaf& leaf, std::vector<ConfigSetting>& single) {
     const toml::array* list = leaf.node->as_array();
-    if (list == nullptr && leaf.key != "seed") {
+    if (list == nullptr && leaf.key != kSeedKey) {
       Forget(leaf.key);
       single.push_back(SettingOf(leaf, *leaf.node));
       return;
@@ -325,8 +322,8 @@ class GridReader {
       const auto axis = std::ranges::find(axes_, setting->key, &Axis::key);
       if (axis != axes_.end() && axis->place.starts_with("--grid ")) {
         Report(setting->place, setting->key, "--grid gives it as well");
-      } else if (setting->key == "seed") {
-        Axis seeds = ListAxis("seed", setting->place, {});
+      } else if (setting->key == kSeedKey) {
+        Axis seeds = ListAxis(std::string(kSeedKey), setting->place, {});
         seeds.values.push_back({setting->value, {*setting}});
         AddAxis(std::move(seeds));
       } else {
@@ -345,7 +342,7 @@ class GridReader {
     }
   }
 
-  // "lr=1,0.3" of the command line.
+  // Takes "lr=1,0.3" from the command line.
   void AddList(const std::string& text) {
     const std::string place = "--grid " + text;
     const std::optional<NamedList> list = ParseNamedList(text);
@@ -386,7 +383,7 @@ class GridReader {
 
   static Axis ListAxis(const std::string& key, const std::string& place,
                        const Position& where) {
-    return {key, key.substr(key.find('.') + 1), place, where, {}};
+    return {key, std::string(DescribeKey(key).short_name), place, where, {}};
   }
 
   void AddAxis(Axis axis) {
@@ -401,14 +398,14 @@ class GridReader {
 
   void FinishAxes() {
     // Every run has a seed, and its name tells it.
-    if (std::ranges::find(axes_, "seed", &Axis::key) == axes_.end()) {
+    if (std::ranges::find(axes_, kSeedKey, &Axis::key) == axes_.end()) {
       const std::string seed = std::to_string(Config{}.seed);
-      Axis axis = ListAxis("seed", file_, {});
-      axis.values.push_back({seed, {{"seed", seed, file_}}});
+      Axis axis = ListAxis(std::string(kSeedKey), file_, {});
+      axis.values.push_back({seed, {{std::string(kSeedKey), seed, file_}}});
       AddAxis(std::move(axis));
     }
     std::ranges::stable_sort(axes_, [](const Axis& a, const Axis& b) {
-      const bool last_a = a.key == "seed", last_b = b.key == "seed";
+      const bool last_a = a.key == kSeedKey, last_b = b.key == kSeedKey;
       return last_a != last_b ? last_b : InFileOrder(a.where, b.where);
     });
     std::map<std::string, int> uses;
