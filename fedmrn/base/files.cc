@@ -16,9 +16,13 @@
 namespace fedmrn {
 namespace {
 
-Error Failed(const std::string& path, const char* what) {
-  return {ErrorCode::kUnavailable,
-          path + ": cannot " + what + " it: " + std::strerror(errno)};
+// Some reasons say that the path is wrong, all others that the work failed.
+Error Failed(const std::string& path, const char* what, int why = errno) {
+  constexpr int kWrongPath[] = {EACCES,  EEXIST,       EISDIR, ELOOP, ENOENT,
+                                ENOTDIR, ENAMETOOLONG, EPERM,  EROFS};
+  const bool wrong = std::ranges::find(kWrongPath, why) != std::end(kWrongPath);
+  return {wrong ? ErrorCode::kUnavailable : ErrorCode::kFailed,
+          path + ": cannot " + what + " it: " + std::strerror(why)};
 }
 
 class Descriptor {
@@ -69,19 +73,24 @@ Status SyncFolderOf(const std::string& path) {
 
 }  // namespace
 
-Result<Bytes> ReadFile(const std::string& path) {
+Result<Bytes> ReadFile(const std::string& path, size_t most) {
   const Descriptor file(path, O_RDONLY);
   if (file.get() < 0) return Failed(path, "read");
   struct stat info;
   if (fstat(file.get(), &info) != 0) return Failed(path, "read");
   // The size is a hint: files of /proc have none, others may be growing.
-  Bytes bytes(static_cast<size_t>(std::max<off_t>(info.st_size, 0)) + 1);
+  const auto hint = static_cast<size_t>(std::max<off_t>(info.st_size, 0));
+  Bytes bytes(std::min(hint, most) + 1);
   for (size_t size = 0;;) {
     const ssize_t got =
         read(file.get(), bytes.data() + size, bytes.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Failed(path, "read");
     size += static_cast<size_t>(got);
+    if (size > most) {
+      return Error{ErrorCode::kBadFormat, path + ": is larger than " +
+                                              std::to_string(most) + " bytes"};
+    }
     if (got == 0) {
       bytes.resize(size);
       return bytes;
@@ -104,6 +113,13 @@ Status WriteFileAtomically(const std::string& path, ByteView bytes) {
   return SyncFolderOf(path);
 }
 
+Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return Failed(path, "create", error.value());
+  return Ok();
+}
+
 Status GrowFile(const std::string& path, ByteView bytes) {
   const Result<Bytes> old = ReadFile(path);
   if (!old || old->size() > bytes.size() ||
@@ -114,17 +130,13 @@ Status GrowFile(const std::string& path, ByteView bytes) {
 }
 
 Result<FolderLock> FolderLock::Take(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Error{ErrorCode::kUnavailable, folder + ": " + error.message()};
-  }
+  FEDMRN_TRY(MakeFolder(folder));
   const std::string path = folder + "/lock";
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) return Failed(path, "open");
   if (flock(file, LOCK_EX | LOCK_NB) != 0) {
     close(file);
-    return Error{ErrorCode::kUnavailable,
+    return Error{ErrorCode::kFailed,
                  folder + ": another fedmrn is at work there"};
   }
   return FolderLock(file);

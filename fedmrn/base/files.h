@@ -1,8 +1,11 @@
 // Files of a run: read whole, written so that a crash at any moment leaves
 // either the old file or the new one, never half of it. Errors name the path
-// and the system's reason.
+// and the system's reason; they are kUnavailable if the path is wrong, such as
+// one of a folder that is not there, and kFailed otherwise: a full disk.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,12 +21,16 @@ inline std::string_view AsText(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-Result<Bytes> ReadFile(const std::string& path);
+// The error is kBadFormat if there are more than `most` bytes.
+Result<Bytes> ReadFile(const std::string& path, size_t most = SIZE_MAX);
 
 // On return the new contents are on the disk, under their name. Passes through
 // PATH.tmp, so writers of one path must take turns; what a crash leaves there
 // is overwritten by the next write.
 Status WriteFileAtomically(const std::string& path, ByteView bytes);
+
+// A folder with all its parents; it may be there already.
+Status MakeFolder(const std::string& path);
 
 // For files that others watch while they grow, and whose readers can stand a
 // cut-off end: makes the file equal `bytes`, by appending what is missing if

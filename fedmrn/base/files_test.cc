@@ -75,10 +75,40 @@ TEST_F(Files, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(nowhere.error().ToString(),
             Path("no/file") + ": cannot write it: No such file or directory");
 
-  fs::create_directories(Path("folder"));
+  ASSERT_TRUE(WriteFileAtomically(Path("a-file"), AsBytes("x")));
+  const Status under = MakeFolder(Path("a-file/folder"));
+  ASSERT_FALSE(under);
+  EXPECT_EQ(under.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(under.error().message,
+            Path("a-file/folder") + ": cannot create it: Not a directory");
+  fs::remove(Path("a-file"));
+
+  EXPECT_TRUE(MakeFolder(Path("folder")));
+  EXPECT_TRUE(MakeFolder(Path("folder")));
   EXPECT_EQ(WriteFileAtomically(Path("folder"), AsBytes("x")).error().message,
             Path("folder") + ": cannot replace it: Is a directory");
   EXPECT_EQ(Count(), 1u) << "a temporary file was left";
+}
+
+TEST_F(Files, ReadsNoMoreThanItShould) {
+  ASSERT_TRUE(WriteFileAtomically(Path("file"), AsBytes("four")));
+  EXPECT_EQ(AsText(*ReadFile(Path("file"), 4)), "four");
+  const Result<Bytes> large = ReadFile(Path("file"), 3);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, ErrorCode::kBadFormat);
+  EXPECT_EQ(large.error().message, Path("file") + ": is larger than 3 bytes");
+  // Files that do not tell their size, and have no end.
+  EXPECT_EQ(ReadFile("/dev/zero", 1 << 20).error().code, ErrorCode::kBadFormat);
+}
+
+TEST_F(Files, AFullDiskIsNoWrongPath) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  fs::create_symlink("/dev/full", Path("file.tmp"));
+  const Status full = WriteFileAtomically(Path("file"), AsBytes("x"));
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, ErrorCode::kFailed);
+  EXPECT_EQ(full.error().message,
+            Path("file") + ": cannot write it: No space left on device");
 }
 
 TEST_F(Files, GrowsInPlaceWhereItCan) {

@@ -46,11 +46,7 @@ Result<std::vector<float>> States::Load(uint32_t client) const {
 Status States::Keep(uint32_t client, uint32_t round, std::vector<float> state) {
   if (state.empty()) return Ok();
   if (!folder_.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(folder_, error);
-    if (error) {
-      return Error{ErrorCode::kUnavailable, folder_ + ": " + error.message()};
-    }
+    FEDMRN_TRY(MakeFolder(folder_));
     Bytes bytes;
     AppendLe(std::span<const float>(state), bytes);
     const std::string hash = Sha256Hex(bytes);

@@ -7,14 +7,13 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/train/data/rows.h"
 
 namespace fedmrn::train {
@@ -31,40 +30,10 @@ struct Part {
 };
 using Parts = std::vector<Part>;
 
-// `read(buffer, size)` gives the next bytes: 0 at the end, negative on errors.
-template <typename Read>
-Status ReadToEnd(const Read& read, Part& part) {
-  std::vector<uint8_t> block(1 << 18);
-  for (;;) {
-    const auto got = read(block.data(), block.size());
-    if (got < 0) return FileError(ErrorCode::kTruncated, part.name, "");
-    if (got == 0) return Ok();
-    if (part.bytes.size() + static_cast<size_t>(got) > kMaxFileBytes) {
-      return FileError(ErrorCode::kBadFormat, part.name,
-                       "is larger than any file of the set");
-    }
-    part.bytes.insert(part.bytes.end(), block.begin(), block.begin() + got);
-  }
-}
-
 Result<Parts> ReadFiles(std::span<const std::string> paths) {
   Parts parts;
   for (const std::string& path : paths) {
-    parts.push_back({path, {}});
-    const auto failed = [&] {
-      return FileError(ErrorCode::kUnavailable, path,
-                       std::string("cannot be read: ") + std::strerror(errno));
-    };
-    const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(
-        std::fopen(path.c_str(), "rb"), &std::fclose);
-    if (!file) return failed();
-    const Status read = ReadToEnd(
-        [&](uint8_t* to, size_t size) {
-          return static_cast<ptrdiff_t>(std::fread(to, 1, size, file.get()));
-        },
-        parts.back());
-    if (!read) return read.error();
-    if (std::ferror(file.get()) != 0) return failed();
+    parts.push_back({path, FEDMRN_TRY(ReadFile(path, kMaxFileBytes))});
   }
   return parts;
 }
@@ -110,6 +79,7 @@ Result<Parts> ReadMembers(const std::string& path,
                         nullptr) != ARCHIVE_OK) {
     return failed();
   }
+  std::vector<uint8_t> block(1 << 18);
   archive_entry* entry;
   int code;
   while ((code = archive_read_next_header(tar.get(), &entry)) == ARCHIVE_OK ||
@@ -122,15 +92,17 @@ Result<Parts> ReadMembers(const std::string& path,
     const size_t i = static_cast<size_t>(at - names.begin());
     found[i] = true;
     parts[i] = {path + ": " + std::string(name), {}};
-    const Status read = ReadToEnd(
-        [&](uint8_t* to, size_t size) {
-          return archive_read_data(tar.get(), to, size);
-        },
-        parts[i]);
-    if (!read) {
-      return read.error().code == ErrorCode::kTruncated ? failed()
-                                                        : read.error();
+    la_ssize_t got;
+    while ((got = archive_read_data(tar.get(), block.data(), block.size())) >
+           0) {
+      Bytes& bytes = parts[i].bytes;
+      bytes.insert(bytes.end(), block.begin(), block.begin() + got);
+      if (bytes.size() > kMaxFileBytes) {
+        return FileError(ErrorCode::kBadFormat, parts[i].name,
+                         "is larger than any file of the set");
+      }
     }
+    if (got < 0) return failed();
   }
   if (code != ARCHIVE_EOF) return failed();
   // The checksum stands behind the end of the tar.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cmath>
 #include <csetjmp>
 #include <cstdio>
@@ -14,38 +13,15 @@
 #include <optional>
 #include <thread>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/base/parallel.h"
 #include "fedmrn/train/data/rows.h"
 
 namespace fedmrn::train {
 namespace {
 
-// Of a picture of kMaxPixels that compresses badly.
+// As large as a picture of kMaxPixels that compresses badly.
 constexpr size_t kMaxFileBytes = size_t{1} << 29;
-
-Result<Bytes> ReadWhole(const std::string& path) {
-  const auto failed = [&] {
-    return FileError(ErrorCode::kUnavailable, path,
-                     std::string("cannot be read: ") + std::strerror(errno));
-  };
-  const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(
-      std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) return failed();
-  Bytes bytes;
-  size_t size = 0, got;
-  do {
-    bytes.resize(std::max<size_t>(2 * size, 1 << 16));
-    got = std::fread(bytes.data() + size, 1, bytes.size() - size, file.get());
-    size += got;
-    if (size > kMaxFileBytes) {
-      return FileError(ErrorCode::kBadFormat, path,
-                       "is too large for a picture");
-    }
-  } while (got > 0);
-  if (std::ferror(file.get()) != 0) return failed();
-  bytes.resize(size);
-  return bytes;
-}
 
 Status CheckSize(uint64_t height, uint64_t width, const std::string& name) {
   if (height == 0 || width == 0) {
@@ -280,12 +256,12 @@ Result<Picture> DecodeMask(ByteView file, const std::string& name) {
 }
 
 Result<Picture> ReadPicture(const std::string& path) {
-  const Result<Bytes> file = ReadWhole(path);
+  const Result<Bytes> file = ReadFile(path, kMaxFileBytes);
   return file ? DecodePicture(*file, path) : file.error();
 }
 
 Result<Picture> ReadMask(const std::string& path) {
-  const Result<Bytes> file = ReadWhole(path);
+  const Result<Bytes> file = ReadFile(path, kMaxFileBytes);
   return file ? DecodeMask(*file, path) : file.error();
 }
 

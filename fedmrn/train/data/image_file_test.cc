@@ -276,7 +276,7 @@ TEST_F(ImageFileFolder, ErrorsNameTheFile) {
   const auto missing = ReadPicture(absent);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message,
-            absent + ": cannot be read: No such file or directory");
+            absent + ": cannot read it: No such file or directory");
   EXPECT_FALSE(ReadPicture(dir_.string()));
 }
 

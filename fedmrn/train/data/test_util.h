@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "fedmrn/base/bytes.h"
+#include "fedmrn/base/files.h"
 #include "fedmrn/train/data/image_file.h"
 #include "gtest/gtest.h"
 
@@ -26,8 +26,7 @@ inline void WriteAll(const std::filesystem::path& path, ByteView bytes) {
 }
 
 inline Bytes ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return Bytes(std::istreambuf_iterator<char>(file), {});
+  return ReadFile(path).value();
 }
 
 // A folder for one test.

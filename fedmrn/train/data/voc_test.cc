@@ -307,7 +307,7 @@ TEST_F(VocTest, BadImagesAreAnErrorOrLeftOut) {
   WriteLists("halves\n", "halves\nlonely\n");
   EXPECT_EQ(
       ErrorOf(settings),
-      mask + "lonely.png: cannot be read: No such file or directory" + hint);
+      mask + "lonely.png: cannot read it: No such file or directory" + hint);
 
   WriteLists("cut\nempty\nhalves\nother\n", "lonely\nhalves\n");
   settings.skip_bad = true;

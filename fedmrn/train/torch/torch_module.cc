@@ -39,7 +39,7 @@ Opened Open() {
 Result<const TorchModule*> LoadTorchModule() {
   static const Opened opened = Open();
   const auto bad = [](const std::string& why) {
-    return Error{ErrorCode::kUnavailable, "cannot open LibTorch: " + why};
+    return Error{ErrorCode::kFailed, "cannot open LibTorch: " + why};
   };
   if (opened.library == nullptr) return bad(opened.problem);
   const auto door = reinterpret_cast<const TorchModule* (*)()>(
