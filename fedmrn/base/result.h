@@ -21,7 +21,7 @@ enum class ErrorCode : uint8_t {
   kStale,        // a sound frame of another round
   kDuplicate,    // this client has been added already
   kFull,         // the sum has no room for more weight
-  kUnavailable,  // a path where nothing can be read or written
+  kUnavailable,  // a path or a client that cannot be reached
   kFailed,       // all was right, but the work failed: a full disk, no network
   kStopped,      // the user has ended the work
 };

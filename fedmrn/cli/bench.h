@@ -3,12 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/table.h"
 
 namespace fedmrn::cli {
 
@@ -19,10 +21,26 @@ inline double Median(std::vector<double> values) {
 }
 
 inline double SecondsOf(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-      .count();
+  return watch.seconds();
+}
+
+// A figure of a bench: its name in JSON, what it should be, and what is behind
+// it.
+struct BenchRow {
+  const char* name;
+  double value;
+  const char* target;
+  std::string note;
+};
+inline void PrintRows(const std::vector<BenchRow>& rows) {
+  Table table("lrll");
+  for (const BenchRow& row : rows) {
+    table.Add(
+        {row.name, fmt::format("{:.3f}", row.value), row.target, row.note});
+  }
+  table.Print();
 }
 
 void AddBenchCore(CLI::App& bench, int& exit_code);

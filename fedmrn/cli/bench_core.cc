@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -83,16 +82,9 @@ void PlainSgd(std::vector<float>& w, const std::vector<float>& g, float lr) {
   for (size_t i = 0; i < w.size(); ++i) w[i] -= lr * g[i];
 }
 
-struct Row {
-  const char* key;
-  double value;
-  const char* target;
-  std::string note;
-};
-
-std::vector<Row> RunCore(int repeats,
-                         const std::function<void(const char*)>& say) {
-  std::vector<Row> rows;
+std::vector<BenchRow> RunCore(int repeats,
+                              const std::function<void(const char*)>& say) {
+  std::vector<BenchRow> rows;
   const auto ms = [](double s) { return fmt::format("{:.2f} ms", s * 1e3); };
 
   say("aggregation");
@@ -288,7 +280,7 @@ void AddBenchCore(CLI::App& bench, int& exit_code) {
         hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
     if (options->json) {
       nlohmann::ordered_json out;
-      for (const Row& row : rows) out[row.key] = row.value;
+      for (const BenchRow& row : rows) out[row.name] = row.value;
       out["simd"] = target;
       out["repeats"] = options->repeats;
       out["version"] = FEDMRN_VERSION;
@@ -296,10 +288,7 @@ void AddBenchCore(CLI::App& bench, int& exit_code) {
     } else {
       fmt::print("fedmrn {}, {}; medians of {} repetitions\n", FEDMRN_VERSION,
                  target, options->repeats);
-      for (const Row& row : rows) {
-        fmt::print("{:<30} {:>8.3f}  {:<9} {}\n", row.key, row.value,
-                   row.target, row.note);
-      }
+      PrintRows(rows);
     }
     exit_code = kExitOk;
   });

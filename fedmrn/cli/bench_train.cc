@@ -312,21 +312,18 @@ void Print(const TrainOptions& options, const Figures& f) {
   fmt::print("{}, {}, batch {}, {} clients side by side; medians of {} turns\n",
              options.model, options.method, subject.batch, f.threads,
              options.repeats);
-  const auto row = [](const char* name, double value, const char* target,
-                      const std::string& note) {
-    fmt::print("{:<28} {:>9.3f}  {:<9} {}\n", name, value, target, note);
-  };
-  row("speedup_vs_plain_libtorch", f.speedup_vs_plain, subject.speedup_target,
-      fmt::format(
-          "plain LibTorch: {} samples/s",
-          report::Grouped(static_cast<uint64_t>(f.plain_samples_per_s))));
-  row("fraction_of_sgemm_peak", f.fraction_of_peak, subject.peak_target,
-      fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
-                  f.peak_gflops));
-  row("masking_overhead", f.masking_overhead, "<= 0.03",
-      "over FedAvg's step, the fastest of each");
-  row("samples_per_s", f.samples_per_s, "reported",
-      fmt::format("{:.1f} ms a step", f.step_ms));
+  PrintRows(
+      {{"speedup_vs_plain_libtorch", f.speedup_vs_plain, subject.speedup_target,
+        fmt::format(
+            "plain LibTorch: {} samples/s",
+            report::Grouped(static_cast<uint64_t>(f.plain_samples_per_s)))},
+       {"fraction_of_sgemm_peak", f.fraction_of_peak, subject.peak_target,
+        fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
+                    f.peak_gflops)},
+       {"masking_overhead", f.masking_overhead, "<= 0.03",
+        "over FedAvg's step, the fastest of each"},
+       {"samples_per_s", f.samples_per_s, "reported",
+        fmt::format("{:.1f} ms a step", f.step_ms)}});
 }
 
 }  // namespace
@@ -358,9 +355,7 @@ void AddBenchTrain(CLI::App& bench, int& exit_code) {
                options->method);
     const Result<Figures> figures = Measure(*options);
     if (!figures) {
-      fmt::print(stderr, "fedmrn bench train: {}\n",
-                 figures.error().ToString());
-      exit_code = kExitBadInput;
+      exit_code = Fail("fedmrn bench train", figures.error());
       return;
     }
     Print(*options, *figures);

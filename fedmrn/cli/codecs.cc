@@ -3,18 +3,16 @@
 // costs and what it loses.
 #include <fmt/core.h>
 
-#include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "fedmrn/base/files.h"
+#include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/codec.h"
@@ -56,12 +54,6 @@ std::vector<float> ClientUpdate(uint64_t k, size_t params) {
   return update;
 }
 
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 // ||estimate - exact|| / ||exact||.
 double RelativeError(const std::vector<float>& estimate,
                      const std::vector<double>& exact) {
@@ -101,9 +93,9 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
     EncodeOptions options;
     options.draw_seed = 2000 + k;
     options.segments = segments;
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     Result<Bytes> frame = EncodeFrame(header, options, updates[k], plain);
-    outcome.encode_ms += MillisecondsSince(start);
+    outcome.encode_ms += 1e3 * watch.seconds();
     if (!frame) return frame.error();
     outcome.frames.push_back(*std::move(frame));
   }
@@ -119,7 +111,7 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
     spec.magnitude = kNoise.magnitude;
   }
   std::vector<float> mean(spec.params), plain_mean(spec.plain_count);
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   Result<Aggregator> server = Aggregator::Create(spec);
   if (!server) return server.error();
   const std::vector<ByteView> received(outcome.frames.begin(),
@@ -130,32 +122,13 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
   if (Status done = server->Finish(mean, plain_mean); !done) {
     return done.error();
   }
-  outcome.aggregate_ms = MillisecondsSince(start);
+  outcome.aggregate_ms = 1e3 * watch.seconds();
   outcome.relative_error = RelativeError(mean, exact);
   return outcome;
 }
 
-Status WriteFile(const std::filesystem::path& path, ByteView bytes) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  bool written = file != nullptr;
-  if (written) {
-    written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-    written = std::fclose(file) == 0 && written;
-  }
-  if (written) return Ok();
-  return Error{ErrorCode::kBadValue,
-               "cannot write " + path.string() + ": " + std::strerror(errno)};
-}
-
 Status RunCodecs(size_t clients, const std::string& out_dir) {
-  if (!out_dir.empty()) {
-    std::error_code failure;
-    std::filesystem::create_directories(out_dir, failure);
-    if (failure) {
-      return Error{ErrorCode::kBadValue, "cannot make the folder " + out_dir +
-                                             ": " + failure.message()};
-    }
-  }
+  if (!out_dir.empty()) FEDMRN_TRY(MakeFolder(out_dir));
   const ModelLayout layout = Cnn4();
   const size_t params = layout.coded_params();
   std::vector<std::vector<float>> updates;
@@ -174,9 +147,9 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
       "noise, {}.\n\n",
       clients, report::Grouped(params), report::Grouped(layout.plain_values()),
       kNoise.magnitude);
-  fmt::print("{:<11} {:>11} {:>11} {:>11} {:>11} {:>9} {:>9}\n", "codec",
-             "frame bytes", "bits/param", "vs float32", "error/mean",
-             "encode ms", "add ms");
+  Table table("lrrrrrr");
+  table.Add({"codec", "frame bytes", "bits/param", "vs float32", "error/mean",
+             "encode ms", "add ms"});
   size_t float32_bytes = 0;
   for (const Codec& codec : Codecs()) {
     const Result<Outcome> outcome = RunCodec(codec, layout, updates, exact);
@@ -191,21 +164,28 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
       return total / static_cast<double>(clients);
     };
     const double frame_bytes = each(static_cast<double>(bytes));
-    fmt::print("{:<11} {:>11} {:>11.3f} {:>10.1f}x {:>11} {:>9.2f} {:>9.2f}\n",
-               codec.name,
-               report::Grouped(static_cast<uint64_t>(frame_bytes + 0.5)),
-               8 * frame_bytes / static_cast<double>(params),
-               static_cast<double>(float32_bytes) / static_cast<double>(bytes),
-               codec.id == CodecId::kMask  // carries probabilities, not updates
-                   ? "-"
-                   : fmt::format("{:.4f}", outcome->relative_error),
-               each(outcome->encode_ms), each(outcome->aggregate_ms));
+    const auto fixed = [](double value, int digits) {
+      return fmt::format("{:.{}f}", value, digits);
+    };
+    table.Add(
+        {std::string(codec.name),
+         report::Grouped(static_cast<uint64_t>(frame_bytes + 0.5)),
+         fixed(8 * frame_bytes / static_cast<double>(params), 3),
+         fixed(static_cast<double>(float32_bytes) / static_cast<double>(bytes),
+               1) +
+             "x",
+         codec.id == CodecId::kMask  // carries probabilities, not updates
+             ? "-"
+             : fixed(outcome->relative_error, 4),
+         fixed(each(outcome->encode_ms), 2),
+         fixed(each(outcome->aggregate_ms), 2)});
     if (!out_dir.empty()) {
       const auto path =
           std::filesystem::path(out_dir) / (std::string(codec.name) + ".frame");
-      if (Status s = WriteFile(path, outcome->frames[0]); !s) return s;
+      FEDMRN_TRY(WriteFileAtomically(path, outcome->frames[0]));
     }
   }
+  table.Print();
   fmt::print(
       "\nBytes are lengths of real frames, bits those of whole frames; bytes "
       "and times\nare per client. error/mean: |server's mean - exact mean| / "
@@ -241,12 +221,8 @@ void AddCodecs(CLI::App& app, int& exit_code) {
                    "Write a frame of each codec to DIR/CODEC.frame")
       ->option_text("DIR");
   codecs->callback([options, &exit_code] {
-    exit_code = kExitOk;
-    if (Status done = RunCodecs(options->clients, options->out_dir); !done) {
-      std::fflush(stdout);
-      fmt::print(stderr, "fedmrn codecs: {}\n", done.error().ToString());
-      exit_code = kExitBadInput;
-    }
+    const Status done = RunCodecs(options->clients, options->out_dir);
+    exit_code = done ? kExitOk : Fail("fedmrn codecs", done.error());
   });
 }
 

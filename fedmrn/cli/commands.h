@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-namespace fedmrn::cli {
+#include "fedmrn/base/result.h"
+#include "fedmrn/cli/exit.h"
+#include "fedmrn/sim/config.h"
 
-// Of every verb: done, some of the work failed, or the input was wrong (both
-// after a message on stderr).
-inline constexpr int kExitOk = 0, kExitFailed = 1, kExitBadInput = 2;
+namespace fedmrn::cli {
 
 void AddBench(CLI::App& app, int& exit_code);
 void AddCodecs(CLI::App& app, int& exit_code);
@@ -28,6 +28,11 @@ void AddTune(CLI::App& app, int& exit_code);
 // For verbs that take a config: --set, and a flag for each key. What is given
 // goes to `settings` as "key=value", in the order of the command line.
 void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings);
+
+// The config in a file, or without one (an empty name) the defaults, with the
+// settings over it.
+Result<sim::Config> ReadConfig(const std::string& file,
+                               const std::vector<std::string>& settings);
 
 // For verbs that run a grid: --out and --jobs.
 void AddGridRunOptions(CLI::App& verb, std::string& out,

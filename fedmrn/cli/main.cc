@@ -10,6 +10,9 @@ int main(int argc, char** argv) {
       "FedMRN: federated learning that uploads one bit per parameter.\n"
       "Every figure about upload is a sum of real frame lengths.",
       "fedmrn"};
+  app.footer(
+      "Exit codes: 0 done, 1 the work failed (a full disk, a lost connection, "
+      "no\ngnuplot), 2 wrong arguments, files or data, 130 stopped by Ctrl-C.");
   app.set_version_flag("--version", "fedmrn " FEDMRN_VERSION);
   app.require_subcommand(0, 1);  // none: says so below, naming stray words
   app.failure_message(CLI::FailureMessage::help);

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/report/gnuplot.h"
 #include "fedmrn/report/labels.h"
@@ -56,15 +56,14 @@ Totals TotalsOf(const report::ClientLabels& view) {
   return {SpreadOf(examples), SpreadOf(labels)};
 }
 
-// "0:61 4:20 9:5", cut to a line's width.
-std::string CountsText(const std::vector<uint32_t>& counts) {
-  constexpr size_t kWidth = 54;
+// "0:61 4:20 9:5", or "0:61 4:20 +1" where there is no more room.
+std::string CountsText(const std::vector<uint32_t>& counts, size_t room) {
   std::string text;
   for (size_t label = 0; label < counts.size(); ++label) {
     if (counts[label] == 0) continue;
     const std::string next =
         fmt::format("{}{}:{}", text.empty() ? "" : " ", label, counts[label]);
-    if (text.size() + next.size() > kWidth) {
+    if (text.size() + next.size() > room) {
       const auto from = counts.begin() + static_cast<std::ptrdiff_t>(label);
       const auto left =
           counts.end() - from - std::count(from, counts.end(), 0u);
@@ -80,17 +79,22 @@ void PrintTable(const report::ClientLabels& view, bool all) {
              view.config.data.name, report::Grouped(view.labels.size()),
              view.classes, report::Grouped(view.clients()),
              report::PartitionText(view.config));
-  fmt::print("{:>6}  {:>8}  {:>6}  label:count\n", "client", "examples",
-             "labels");
+  Table table("rrrl");
+  table.Add({"client", "examples", "labels", "label:count"});
+  // Room for the rest, " +12".
+  const size_t room =
+      table.RoomForLast(
+          TerminalOf(STDOUT_FILENO).value_or(TerminalSize()).columns) -
+      4;
   const size_t shown =
       all ? view.clients() : std::min(view.clients(), kRowsShown);
   for (size_t k = 0; k < shown; ++k) {
     const auto counts = view.CountsOf(k);
-    fmt::print("{:>6}  {:>8}  {:>6}  {}\n", k,
-               report::Grouped(view.partition.of(k).size()),
-               view.classes - std::ranges::count(counts, 0u),
-               CountsText(counts));
+    table.Add({std::to_string(k), report::Grouped(view.partition.of(k).size()),
+               std::to_string(view.classes - std::ranges::count(counts, 0u)),
+               CountsText(counts, room)});
   }
+  table.Print();
   if (shown < view.clients()) {
     fmt::print("   ... {} more, --all shows them\n",
                report::Grouped(view.clients() - shown));
@@ -130,24 +134,18 @@ Json ToJson(const report::ClientLabels& view) {
 }
 
 int Run(const Options& options) {
-  const auto failed = [](const std::string& message) {
-    std::fflush(stdout);
-    fmt::print(stderr, "fedmrn partition: {}\n", message);
-    return kExitBadInput;
+  const auto failed = [](const Error& error) {
+    return Fail("fedmrn partition", error);
   };
   if (!options.out.empty() && !report::IsPictureName(options.out)) {
-    return failed("--out " + options.out + ": must end in .svg or .png");
+    return failed({ErrorCode::kBadValue,
+                   "--out " + options.out + ": must end in .svg or .png"});
   }
   const Result<sim::Config> config =
-      options.config.empty()
-          ? sim::ParseConfig("", "", options.settings)
-          : sim::LoadConfig(options.config, options.settings);
-  if (!config) {
-    fmt::print(stderr, "{}\n", config.error().ToString());
-    return kExitBadInput;
-  }
+      ReadConfig(options.config, options.settings);
+  if (!config) return Fail("", config.error());
   const Result<report::ClientLabels> view = report::LoadClientLabels(*config);
-  if (!view) return failed(view.error().ToString());
+  if (!view) return failed(view.error());
   if (options.json) {
     fmt::print("{}\n", ToJson(*view).dump(2));
   } else {
@@ -161,8 +159,8 @@ int Run(const Options& options) {
   const Status written =
       report::WritePicture(report::LabelPicture(*view, "partition"), path);
   if (!written) {
-    failed(written.error().ToString());
-    return options.out.empty() ? kExitOk : kExitBadInput;
+    const int code = failed(written.error());
+    return options.out.empty() ? kExitOk : code;  // nobody has asked for it
   }
   if (!options.json) fmt::print("{:<19} {}\n", "picture", path);
   return kExitOk;

@@ -51,21 +51,14 @@ Status CheckReplaceable(const std::string& path) {
 
 Status WritePictures(const std::string& folder,
                      const std::vector<report::Picture>& pictures) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Error{ErrorCode::kUnavailable,
-                 folder + ": cannot make it: " + error.message()};
-  }
+  FEDMRN_TRY(MakeFolder(folder));
   for (const report::Picture& picture : pictures) {
     for (const auto& [format, suffix] :
          {std::pair(report::PictureFormat::kSvg, ".svg"),
           std::pair(report::PictureFormat::kPng, ".png")}) {
-      const Result<std::string> drawn = report::Draw(picture, format);
-      if (!drawn) return drawn.error();
-      const Status written = WriteFileAtomically(
-          folder + "/" + picture.name + suffix, AsBytes(*drawn));
-      if (!written) return written;
+      const std::string drawn = FEDMRN_TRY(report::Draw(picture, format));
+      FEDMRN_TRY(WriteFileAtomically(folder + "/" + picture.name + suffix,
+                                     AsBytes(drawn)));
     }
   }
   return Ok();
@@ -73,34 +66,28 @@ Status WritePictures(const std::string& folder,
 
 Status Report(const Options& options) {
   for (const std::string& path : {options.out, options.csv, options.markdown}) {
-    const Status replaceable = CheckReplaceable(path);
-    if (!replaceable) return replaceable;
+    FEDMRN_TRY(CheckReplaceable(path));
   }
-  Result<std::vector<report::SavedRun>> runs = report::ReadRuns(options.dirs);
-  if (!runs) return runs.error();
-  const report::Study study = report::MakeStudy(std::move(*runs));
-  const Result<report::Page> page =
-      report::MakePage(study, FEDMRN_VERSION, UtcNow());
-  if (!page) return page.error();
+  const report::Study study =
+      report::MakeStudy(FEDMRN_TRY(report::ReadRuns(options.dirs)));
+  const report::Page page =
+      FEDMRN_TRY(report::MakePage(study, FEDMRN_VERSION, UtcNow()));
   if (!options.plots.empty()) {
-    const Status written = WritePictures(options.plots, page->pictures);
-    if (!written) return written;
+    FEDMRN_TRY(WritePictures(options.plots, page.pictures));
     fmt::print("{:<9} {} (SVG and PNG: {})\n", "pictures", options.plots,
-               page->pictures.size());
+               page.pictures.size());
   }
   const auto write = [](const char* what, const std::string& path,
                         const std::string& text) -> Status {
     if (path.empty()) return Ok();
-    const Status written = WriteFileAtomically(path, AsBytes(text));
-    if (written) fmt::print("{:<9} {}\n", what, path);
-    return written;
+    FEDMRN_TRY(WriteFileAtomically(path, AsBytes(text)));
+    fmt::print("{:<9} {}\n", what, path);
+    return Ok();
   };
-  Status written = write("CSV", options.csv, report::CsvReport(study));
-  if (!written) return written;
-  written = write("Markdown", options.markdown, report::MarkdownReport(study));
-  if (!written) return written;
-  written = write("report", options.out, page->html);
-  if (!written) return written;
+  FEDMRN_TRY(write("CSV", options.csv, report::CsvReport(study)));
+  FEDMRN_TRY(
+      write("Markdown", options.markdown, report::MarkdownReport(study)));
+  FEDMRN_TRY(write("report", options.out, page.html));
   fmt::print("{:<9} {}", "runs", study.runs.size());
   if (study.unfinished > 0) {
     fmt::print(", {} not finished and only listed", study.unfinished);
@@ -138,11 +125,8 @@ void AddReport(CLI::App& app, int& exit_code) {
                    "Also the page's pictures, as SVG and PNG")
       ->type_name("DIR");
   report->callback([options, &exit_code] {
-    if (const Status done = Report(*options); !done) {
-      std::fflush(stdout);
-      fmt::print(stderr, "fedmrn report: {}\n", done.error().ToString());
-      exit_code = kExitBadInput;
-    }
+    const Status done = Report(*options);
+    exit_code = done ? kExitOk : Fail("fedmrn report", done.error());
   });
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch.h"
+#include "fedmrn/results/summary.h"
 #include "fedmrn/sim/config.h"
 
 namespace fedmrn::cli {
@@ -26,42 +26,28 @@ struct RunArguments {
 };
 
 void PrintSummary(const sim::RunResult& result, const std::string& out) {
-  const results::RoundRow* best = nullptr;
-  uint64_t uplink = 0, downlink = 0;
-  double seconds = 0;
-  for (const results::RoundRow& row : result.rows) {
-    uplink += row.uplink_bytes;
-    downlink += row.downlink_bytes;
-    seconds += row.wall_s;
-    if (!std::isnan(row.accuracy) &&
-        (best == nullptr || row.accuracy > best->accuracy)) {
-      best = &row;
-    }
-  }
-  const results::RoundRow& last = result.rows.back();
-  fmt::print("{:<10} {:.2f} %{} after round {}", result.metric,
-             100 * last.accuracy, MeanIouText(last), last.round);
-  if (best != nullptr) {
-    fmt::print(", best {:.2f} %{} after round {}", 100 * best->accuracy,
-               MeanIouText(*best), best->round);
-  }
-  fmt::print("\nupload     {} ({:.3f} bits per parameter in the last round)\n",
-             report::Megabytes(uplink), last.uplink_bits_per_param);
-  fmt::print("download   {}\n", report::Megabytes(downlink));
-  fmt::print("time       {}\n", report::Duration(seconds));
+  const results::Summary summary = results::SummaryOf(result.rows);
+  const results::RoundRow &last = summary.last, &totals = summary.totals;
+  const auto score = [&](const results::RoundRow& row) {
+    return fmt::format("{}{} after round {}",
+                       ScoreText(result.metric, row.score), MeanIouText(row),
+                       row.round);
+  };
+  fmt::print("{:<10} {}, best {}\n", result.metric, score(last),
+             score(summary.best));
+  fmt::print("upload     {} ({:.3f} bits per parameter in the last round)\n",
+             report::Megabytes(totals.uplink_bytes),
+             result.rows.back().uplink_bits_per_param);
+  fmt::print("download   {}\n", report::Megabytes(totals.downlink_bytes));
+  fmt::print("time       {}\n", report::Duration(totals.wall_s));
   fmt::print("model      sha256 {}\n", result.model_sha256);
   fmt::print("results    {}\n", out);
 }
 
 int RunVerb(const RunArguments& arguments) {
   const Result<sim::Config> config =
-      arguments.file.empty()
-          ? sim::ParseConfig("", "", arguments.settings)
-          : sim::LoadConfig(arguments.file, arguments.settings);
-  if (!config) {
-    fmt::print(stderr, "{}\n", config.error().ToString());
-    return kExitBadInput;
-  }
+      ReadConfig(arguments.file, arguments.settings);
+  if (!config) return Fail("", config.error());
   sim::RunOptions options;
   options.version = FEDMRN_VERSION;
   options.resume = arguments.resume;
@@ -83,10 +69,7 @@ int RunVerb(const RunArguments& arguments) {
       NameOf(partition.kind, sim::kPartitionKinds), config->rounds.count,
       options.out);
   const Result<sim::RunResult> result = RunWatched(*config, options, "");
-  if (!result) {
-    fmt::print(stderr, "fedmrn run: {}\n", result.error().ToString());
-    return kExitBadInput;
-  }
+  if (!result) return Fail("fedmrn run", result.error());
   if (result->stopped) {
     fmt::print(stderr,
                "stopped in round {}; the same command with --resume goes on "
@@ -99,6 +82,12 @@ int RunVerb(const RunArguments& arguments) {
 }
 
 }  // namespace
+
+Result<sim::Config> ReadConfig(const std::string& file,
+                               const std::vector<std::string>& settings) {
+  return file.empty() ? sim::ParseConfig("", "", settings)
+                      : sim::LoadConfig(file, settings);
+}
 
 void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings) {
   verb.add_option_function<std::vector<std::string>>(

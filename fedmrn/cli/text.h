@@ -4,9 +4,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "fedmrn/report/text.h"
 
@@ -19,23 +22,49 @@ inline std::string AboutDuration(double seconds) {
   return fmt::format("{:.1f} h", seconds / 3600);
 }
 
-// 0.8812 -> "88.12"; NaN, what was never measured, -> "-".
-inline std::string Percent(double share) {
-  return std::isnan(share) ? "-" : fmt::format("{:.2f}", 100 * share);
+// "88.12" or "0.8812", as the metric has it; what was never measured: "-".
+inline std::string ScoreNumber(std::string_view metric, double score) {
+  const report::ScoreUnit unit = report::UnitOf(metric);
+  return std::isnan(score)
+             ? "-"
+             : fmt::format("{:.{}f}", unit.scale * score, unit.digits);
 }
 
-// Of stderr's terminal; 80 x 24 where it does not tell.
-inline size_t TerminalWidth() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20
-             ? size.ws_col
-             : 80;
+// "88.12 %" or "0.8812".
+inline std::string ScoreText(std::string_view metric, double score) {
+  return ScoreNumber(metric, score) + report::UnitOf(metric).unit;
 }
-inline size_t TerminalHeight() {
+
+// The number of characters in UTF-8: all bytes but those that continue one.
+inline size_t Characters(std::string_view text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// As many whole characters as fit.
+inline std::string CutTo(std::string_view text, size_t characters) {
+  size_t end = 0;
+  for (size_t count = 0; end < text.size(); ++end) {
+    if ((text[end] & 0xC0) != 0x80 && count++ == characters) break;
+  }
+  return std::string(text.substr(0, end));
+}
+
+struct TerminalSize {
+  size_t columns = 80, rows = 24;
+};
+
+// The terminal that a descriptor writes to, 80 x 24 where it does not tell;
+// nothing if it writes elsewhere.
+inline std::optional<TerminalSize> TerminalOf(int descriptor) {
+  if (isatty(descriptor) == 0) return std::nullopt;
+  TerminalSize terminal;
   winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 2
-             ? size.ws_row
-             : 24;
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0) {
+    if (size.ws_col > 20) terminal.columns = size.ws_col;
+    if (size.ws_row > 2) terminal.rows = size.ws_row;
+  }
+  return terminal;
 }
 
 }  // namespace fedmrn::cli

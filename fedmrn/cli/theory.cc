@@ -3,21 +3,19 @@
 #include "fedmrn/theory/theory.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-#include <filesystem>
+#include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/live.h"
+#include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/report/gnuplot.h"
 #include "fedmrn/report/text.h"
@@ -39,28 +37,25 @@ struct Options {
   std::string out;
 };
 
-// A percentage on stderr, if that is a terminal and the wait gets long.
-class ProgressLine {
- public:
-  ~ProgressLine() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  }
-  void Show(double share) {
-    const auto now = Clock::now();
-    if (!live_ || now < next_) return;
-    next_ = now + std::chrono::milliseconds(200);
-    fmt::print(stderr, "\rchecking the theorems: {:2.0f} %", 100 * share);
-    drawn_ = true;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const bool live_ = isatty(STDERR_FILENO) != 0;
-  Clock::time_point next_ = Clock::now() + std::chrono::seconds(1);
-  bool drawn_ = false;
-};
+// The report, with a percentage on a terminal if the wait gets long.
+Result<theory::Report> CheckWatched(const theory::Settings& settings) {
+  std::atomic<double> share = 0;
+  const Stopwatch watch;
+  const LiveLines live([&](const TerminalSize&) {
+    return watch.seconds() < 1
+               ? std::vector<std::string>()
+               : std::vector{fmt::format("checking the theorems: {:2.0f} %",
+                                         100 * share)};
+  });
+  return theory::Check(settings, [&](double done) { share = done; });
+}
 
 const char* Verdict(bool holds) { return holds ? "holds" : "DOES NOT HOLD"; }
+
+// With so many digits that count.
+std::string Digits(double value, int digits) {
+  return fmt::format("{:.{}g}", value, digits);
+}
 
 std::string SlopeText(const theory::Slope& slope) {
   return fmt::format("{:.2f} (+-{:.2f})", slope.slope, slope.error);
@@ -81,15 +76,16 @@ void PrintConvex(const theory::Settings& s, const theory::ConvexReport& r) {
   fmt::print("           noise 2*eta*S*G, eta the first of {}; {}\n\n",
              s.fixed_noise ? "the run" : "each round",
              s.progressive ? "SM and PM" : "SM without PM");
-  fmt::print("{:>10}  {:>12} {:>12}  {:>12} {:>12}  {:>8}\n", "T", "FedAvg gap",
-             "bound", "FedMRN gap", "bound", "q");
+  Table table("rrrrrr");
+  table.Add({"T", "FedAvg gap", "bound", "FedMRN gap", "bound", "q"});
   // Rows are four to the octave: these are T, T/4, T/16, ...
   for (size_t i = (r.rows.size() - 1) % 8; i < r.rows.size(); i += 8) {
     const ConvexRow& row = r.rows[i];
-    fmt::print("{:>10}  {:>12.3g} {:>12.4g}  {:>12.3g} {:>12.4g}  {:>8.3g}\n",
-               report::Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
-               row.fedmrn.mean, row.fedmrn_bound, row.lemma_q);
+    table.Add({report::Grouped(row.steps), Digits(row.fedavg.mean, 3),
+               Digits(row.fedavg_bound, 4), Digits(row.fedmrn.mean, 3),
+               Digits(row.fedmrn_bound, 4), Digits(row.lemma_q, 3)});
   }
+  table.Print();
   fmt::print(
       "\nslope      FedAvg {}, FedMRN {}, of the gap against\n"
       "           gamma + T from T = {} to {} (Theorem 1: -1)\n",
@@ -114,14 +110,16 @@ void PrintMasking(const theory::Settings& s, const theory::MaskingReport& r) {
   fmt::print(
       "Prop. 1    q = sqrt(E|S(x) - x|^2 / E|x|^2) over the {} local steps\n\n",
       s.steps);
-  fmt::print("{:>24}  {:>10} {:>10} {:>10}\n", "x", "without PM", "with PM",
-             "ratio");
-  const auto row = [](const char* name, const theory::MaskingError& error) {
-    fmt::print("{:>24}  {:>10.3f} {:>10.3f} {:>10.4f}\n", name, error.q_sm,
-               error.q_pm, error.ratio);
+  Table table("lrrr");
+  table.Add({"x", "without PM", "with PM", "ratio"});
+  const auto row = [&](const char* name, const theory::MaskingError& error) {
+    table.Add({name, fmt::format("{:.3f}", error.q_sm),
+               fmt::format("{:.3f}", error.q_pm),
+               fmt::format("{:.4f}", error.ratio)});
   };
   row("the clients' updates", r.trajectory);
   row("one fixed vector", r.fixed);
+  table.Print();
   fmt::print(
       "\nfactor     {:.4f} = sqrt(sum tau/S^2), as PM is drawn for each "
       "parameter: {}\n"
@@ -137,13 +135,14 @@ void PrintNetwork(const theory::NetworkReport& r) {
       "{:.3g}\n\n",
       r.params, r.constants.L, r.constants.sigma, r.constants.G, r.start_value,
       r.lemma_q);
-  fmt::print("{:>10}  {:>12} {:>12}  {:>12} {:>12}\n", "T", "FedAvg", "bound",
-             "FedMRN", "bound");
+  Table table("rrrrr");
+  table.Add({"T", "FedAvg", "bound", "FedMRN", "bound"});
   for (const NetworkRow& row : r.rows) {
-    fmt::print("{:>10}  {:>12.3g} {:>12.4g}  {:>12.3g} {:>12.4g}\n",
-               report::Grouped(row.steps), row.fedavg.mean, row.fedavg_bound,
-               row.fedmrn.mean, row.fedmrn_bound);
+    table.Add({report::Grouped(row.steps), Digits(row.fedavg.mean, 3),
+               Digits(row.fedavg_bound, 4), Digits(row.fedmrn.mean, 3),
+               Digits(row.fedmrn_bound, 4)});
   }
+  table.Print();
   fmt::print(
       "\nslope      FedAvg {}, FedMRN {}, against T\n"
       "           (the bound: -1/2 in the end)\n"
@@ -300,42 +299,37 @@ report::Picture PictureOf(const theory::Report& report) {
 }
 
 int Run(Options options) {
-  const auto failed = [](const std::string& message) {
-    std::fflush(stdout);
-    fmt::print(stderr, "fedmrn theory: {}\n", message);
-    return kExitBadInput;
+  const auto failed = [](const Error& error) {
+    return Fail("fedmrn theory", error);
   };
   theory::Settings& settings = options.settings;
   settings.fixed_noise = options.noise == "fixed";
   settings.progressive = !options.no_pm;
   if (!options.plot.empty() && !report::IsPictureName(options.plot)) {
-    return failed("--plot " + options.plot + ": must end in .svg or .png");
+    return failed({ErrorCode::kBadValue,
+                   "--plot " + options.plot + ": must end in .svg or .png"});
   }
   std::vector<std::string> pictures;
   if (!options.plot.empty()) pictures.push_back(options.plot);
   if (!options.out.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(options.out, error);
-    if (error) {
-      return failed(options.out + ": cannot create it: " + error.message());
-    }
+    const Status made = MakeFolder(options.out);
+    if (!made) return failed(made.error());
     pictures.push_back(options.out + "/theory.svg");
   }
-  std::optional<ProgressLine> progress(std::in_place);
-  const Result<theory::Report> report =
-      theory::Check(settings, [&](double share) { progress->Show(share); });
-  progress.reset();
-  if (!report) return failed("--" + report.error().ToString());
+  const Result<theory::Report> report = CheckWatched(settings);
+  if (!report) {
+    return failed({report.error().code, "--" + report.error().ToString()});
+  }
   std::vector<std::pair<const char*, std::string>> files;
   if (!options.out.empty()) {
     files.emplace_back("rows", options.out + "/theory.csv");
     const Status written =
         WriteFileAtomically(files[0].second, AsBytes(Csv(*report)));
-    if (!written) return failed(written.error().ToString());
+    if (!written) return failed(written.error());
   }
   for (const std::string& path : pictures) {
     const Status drawn = report::WritePicture(PictureOf(*report), path);
-    if (!drawn) return failed(drawn.error().ToString());
+    if (!drawn) return failed(drawn.error());
     files.emplace_back("picture", path);
   }
   if (options.json) {

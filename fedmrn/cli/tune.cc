@@ -30,18 +30,14 @@ struct TuneArguments {
   uint32_t jobs = DefaultJobs();
 };
 
-int Fail(const std::string& message) {
-  fmt::print(stderr, "{}\n", message);
-  return kExitBadInput;
-}
-
 struct Candidate {
   const sim::GridRun* run;
-  sim::Figures figures;
-  bool failed;
+  const sim::GridOutcome* outcome;
+  results::Summary summary;
 
-  // A loss beyond all numbers is no success, whatever the accuracy.
-  bool sound() const { return !failed && std::isfinite(figures.last_loss); }
+  bool failed() const { return outcome->state == sim::RunState::kFailed; }
+  // A loss beyond all numbers is no success, whatever the score.
+  bool sound() const { return !failed() && std::isfinite(summary.last.loss); }
 };
 
 // "lr 0.3, magnitude 0.01".
@@ -87,43 +83,48 @@ void PrintCandidates(const sim::Grid& grid,
   std::vector<std::string> columns = grid.axes;
   columns.pop_back();  // the seed
   const size_t labels = columns.size();
-  columns.insert(columns.end(), {"last %", "best %", "loss"});
-  Table table(columns, labels);
+  // Values differ, but all have the same data and model, and so the metric.
+  const std::string& metric = candidates.front().outcome->metric;
+  const char* unit = report::UnitOf(metric).unit;
+  columns.insert(columns.end(), {fmt::format("last{}", unit),
+                                 fmt::format("best{}", unit), "loss"});
+  Table table(std::string(labels, 'l') + "rrr");
+  table.Add(columns);
   for (const Candidate& candidate : candidates) {
     std::vector<std::string> cells;
     for (size_t i = 0; i < labels; ++i) {
       cells.push_back(candidate.run->labels[i].second);
     }
-    const sim::Figures& figures = candidate.figures;
-    cells.insert(
-        cells.end(),
-        {Percent(figures.last_accuracy), Percent(figures.best_accuracy),
-         candidate.sound()  ? fmt::format("{:.4f}", figures.last_loss)
-         : candidate.failed ? "failed"
-                            : "diverged"});
+    const results::Summary& summary = candidate.summary;
+    cells.insert(cells.end(),
+                 {ScoreNumber(metric, summary.last.score),
+                  ScoreNumber(metric, summary.best.score),
+                  candidate.sound() ? fmt::format("{:.4f}", summary.last.loss)
+                  : candidate.failed() ? "failed"
+                                       : "diverged"});
     table.Add(std::move(cells));
   }
-  fmt::print("{}", table.Text());
+  table.Print();
 }
 
 int Tune(const TuneArguments& arguments) {
   // First as a config, which a grid is not.
   const Result<sim::Config> config =
       sim::LoadConfig(arguments.file, arguments.settings);
-  if (!config) return Fail(config.error().ToString());
+  if (!config) return Fail("", config.error());
   sim::GridOptions options;
   options.settings = arguments.settings;
   options.settings.push_back(fmt::format("rounds.count={}", arguments.rounds));
   options.lists = arguments.lists;
   const Result<sim::Grid> grid = sim::LoadGrid(arguments.file, options);
-  if (!grid) return Fail(grid.error().ToString());
+  if (!grid) return Fail("", grid.error());
   const std::string out =
       arguments.out.empty()
           ? "runs/tune-" + std::filesystem::path(arguments.file).stem().string()
           : arguments.out;
 
   const Result<GridResult> result = RunGridWatched(*grid, out, arguments.jobs);
-  if (!result) return Fail(result.error().ToString());
+  if (!result) return Fail("", result.error());
   if (result->stopped) {
     fmt::print(stderr, "stopped; the same command goes on\n");
     return kExitStopped;
@@ -131,14 +132,14 @@ int Tune(const TuneArguments& arguments) {
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < grid->runs.size(); ++i) {
     const sim::GridOutcome& outcome = result->outcomes[i];
-    candidates.push_back({&grid->runs[i], sim::FiguresOf(outcome.rows),
-                          outcome.state == sim::RunState::kFailed});
+    candidates.push_back(
+        {&grid->runs[i], &outcome, results::SummaryOf(outcome.rows)});
   }
   std::ranges::stable_sort(candidates, std::greater(), [](const Candidate& c) {
-    // NaN has no place in an order.
-    // Of equals, such as those that have learned nothing yet, the lower loss.
-    return c.sound() ? std::tuple(true, c.figures.last_accuracy,
-                                  c.figures.best_accuracy, -c.figures.last_loss)
+    // NaN has no place in an order. Among equals, such as those that have
+    // learned nothing yet, the lower loss is better.
+    return c.sound() ? std::tuple(true, c.summary.last.score,
+                                  c.summary.best.score, -c.summary.last.loss)
                      : std::tuple(false, 0.0, 0.0, 0.0);
   });
   PrintCandidates(*grid, candidates);
@@ -150,8 +151,8 @@ int Tune(const TuneArguments& arguments) {
     return kExitFailed;
   }
   const std::string chosen =
-      fmt::format("{}: {} % after {}", ValuesOf(*best.run),
-                  Percent(best.figures.last_accuracy),
+      fmt::format("{}: {} after {}", ValuesOf(*best.run),
+                  ScoreText(best.outcome->metric, best.summary.last.score),
                   report::Counted(arguments.rounds, "round"));
   sim::Config tuned = best.run->config;
   tuned.rounds.count = config->rounds.count;
@@ -159,7 +160,7 @@ int Tune(const TuneArguments& arguments) {
   const Status written =
       WriteFileAtomically(path, AsBytes("# Chosen by fedmrn tune: " + chosen +
                                         "\n" + sim::ConfigToml(tuned)));
-  if (!written) return Fail(written.error().ToString());
+  if (!written) return Fail("", written.error());
   fmt::print("\nbest: {}\n", chosen);
   PrintEdges(*grid, *best.run);
   fmt::print("fedmrn run {}\n", path);

@@ -16,6 +16,7 @@
 
 #include "fedmrn/cli/live.h"
 #include "fedmrn/cli/text.h"
+#include "fedmrn/results/summary.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -27,17 +28,15 @@ using Clock = std::chrono::steady_clock;
 // and go.
 class FittingLine {
  public:
-  std::string Of(std::span<const std::string> forms) {
-    const size_t width = TerminalWidth();
-    if (width != width_) form_ = 0;
-    width_ = width;
-    // The last column stays free: a full line would wrap.
-    while (form_ + 1 < forms.size() && forms[form_].size() >= width) ++form_;
-    return forms[std::min(form_, forms.size() - 1)].substr(0, width - 1);
+  std::string Of(std::span<const std::string> forms, size_t columns) {
+    if (columns != columns_) form_ = 0;
+    columns_ = columns;
+    form_ = std::max(form_, FirstThatFits(forms, columns));
+    return forms[std::min(form_, forms.size() - 1)];
   }
 
  private:
-  size_t width_ = 0, form_ = 0;
+  size_t columns_ = 0, form_ = 0;
 };
 
 // All output of a run, from its own thread and the watcher's.
@@ -45,47 +44,38 @@ class Screen {
  public:
   Screen(const sim::Config& config, const sim::Progress& progress,
          std::string label)
-      : config_(config), progress_(progress), label_(std::move(label)) {}
-  ~Screen() { Erase(); }
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
+      : config_(config),
+        progress_(progress),
+        label_(std::move(label)),
+        live_([this](const TerminalSize& size) { return Lines(size); }) {}
 
-  bool live() const { return live_; }
-
-  void Log(const std::string& message) {
-    const std::lock_guard lock(mutex_);
-    Erase();
-    fmt::print(stderr, "{}{}\n", label_, message);
-  }
+  void Log(const std::string& message) { live_.Print(label_ + message); }
 
   // The rounds so far; at first those of a resumed run.
   void Rounds(std::span<const results::RoundRow> rows) {
     const std::lock_guard lock(mutex_);
-    Erase();
-    uplink_ = 0;
-    for (const results::RoundRow& row : rows) {
-      uplink_ += row.uplink_bytes;
-      if (!std::isnan(row.accuracy)) latest_ = row;
-    }
+    summary_ = results::SummaryOf(rows);
     rounds_ = rows.size();
     if (!begun_) {
       begun_ = rate_since_ = Clock::now();
       rounds_before_ = rounds_;
       if (!rows.empty()) {
-        fmt::print(stderr, "{}goes on after round {}\n", label_,
-                   rows.back().round);
+        live_.Print(
+            fmt::format("{}goes on after round {}", label_, rows.back().round));
       }
       return;
     }
     const results::RoundRow& row = rows.back();
     std::string scores;
-    if (!std::isnan(row.accuracy)) {
-      scores =
-          fmt::format("  {} {:5.2f} %{}  loss {:.4f}", progress_.metric.load(),
-                      100 * row.accuracy, MeanIouText(row), row.loss);
+    if (!std::isnan(row.score)) {
+      const char* metric = progress_.metric;
+      scores = fmt::format(
+          "  {} {:>5}{}{}  loss {:.4f}", metric, ScoreNumber(metric, row.score),
+          report::UnitOf(metric).unit, MeanIouText(row), row.loss);
     }
-    const std::string head = Head(row.round) + scores +
-                             fmt::format("  up {}", report::Megabytes(uplink_));
+    const std::string head =
+        Head(row.round) + scores +
+        fmt::format("  up {}", report::Megabytes(summary_.totals.uplink_bytes));
     std::string tail = fmt::format("  {:.1f} s", row.wall_s);
     if (row.dropped > 0) tail += fmt::format("  {} dropped", row.dropped);
     std::string left;
@@ -97,27 +87,20 @@ class Screen {
         head + fmt::format(" ({:.3f} bits/param)", row.uplink_bits_per_param) +
             tail + left,
         head + tail + left, head + tail};
-    fmt::print(stderr, "{}\n", live_ ? round_line_.Of(forms) : forms[0]);
-  }
-
-  void Draw() {
-    const std::lock_guard lock(mutex_);
-    const std::string line = live_line_.Of(LiveForms());
-    // Erases what is left of the last line after the new one is there: the
-    // other way round it would flicker.
-    fmt::print(stderr, "\r{}\x1b[K", line);
-    drawn_ = true;
+    const std::optional<TerminalSize> size = TerminalOf(STDERR_FILENO);
+    live_.Print(
+        size ? CutTo(round_line_.Of(forms, size->columns), size->columns - 1)
+             : forms[0]);
   }
 
  private:
-  void Erase() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-    drawn_ = false;
+  std::vector<std::string> Lines(const TerminalSize& size) {
+    const std::lock_guard lock(mutex_);
+    return {live_line_.Of(LiveForms(), size.columns)};
   }
 
   std::string Head(uint32_t round) const {
-    const std::string count = std::to_string(config_.rounds.count);
-    return fmt::format("{}round {:>{}}/{}", label_, round, count.size(), count);
+    return label_ + "round " + Counted(round, config_.rounds.count);
   }
 
   std::vector<std::string> LiveForms() {
@@ -141,23 +124,25 @@ class Screen {
       work = "test " + Counted(done, all);
       bar = " " + Bar(Share(done, all));
     }
-    std::string accuracy = "-", loss = "-", short_loss = "-";
-    if (!std::isnan(latest_.accuracy)) {
-      accuracy = fmt::format("{:.2f}", 100 * latest_.accuracy);
-      loss = fmt::format("{:.4f}", latest_.loss);
-      short_loss = fmt::format("{:.2f}", latest_.loss);
-    }
+    const results::RoundRow& latest = summary_.last;
+    const char* metric = progress_.metric;
+    const std::string score = ScoreText(metric, latest.score);
+    const auto loss = [&](int digits) {
+      return summary_.tested() ? fmt::format("{:.{}f}", latest.loss, digits)
+                               : "-";
+    };
+    const uint64_t uplink = summary_.totals.uplink_bytes;
     const std::string head = Head(round);
     const std::string rate = report::Grouped(SamplesPerSecond());
     const std::optional<double> left = SecondsLeft(share);
-    const std::string tail = fmt::format(
-        "  {} {} %  loss {}  up {}  {} samples/s  left {}",
-        progress_.metric.load(), accuracy, loss, report::Megabytes(uplink_),
-        rate, left ? report::Duration(*left) : "?");
+    const std::string tail =
+        fmt::format("  {} {}  loss {}  up {}  {} samples/s  left {}", metric,
+                    score, loss(4), report::Megabytes(uplink), rate,
+                    left ? report::Duration(*left) : "?");
     return {head + "  " + work + bar + tail, head + "  " + work + tail,
-            fmt::format("{} {}  {} %  loss {}  up {:.1f} MB  {}/s  left {}",
-                        head, short_work, accuracy, short_loss,
-                        static_cast<double>(uplink_) / 1e6, rate,
+            fmt::format("{} {}  {}  loss {}  up {:.1f} MB  {}/s  left {}", head,
+                        short_work, score, loss(2),
+                        static_cast<double>(uplink) / 1e6, rate,
                         left ? ClockTime(*left) : "?")};
   }
 
@@ -167,8 +152,8 @@ class Screen {
                : 0;
   }
 
-  // Of training alone, over a few seconds: a mean since the start hides what
-  // happens now.
+  // Counts training alone, over a few seconds: a mean since the start hides
+  // what happens now.
   uint64_t SamplesPerSecond() {
     const auto now = Clock::now();
     const uint64_t examples = progress_.examples_trained;
@@ -212,17 +197,15 @@ class Screen {
   const sim::Config& config_;
   const sim::Progress& progress_;
   const std::string label_;
-  const bool live_ = isatty(STDERR_FILENO) != 0;
-  std::mutex mutex_;
-  bool drawn_ = false;
+  std::mutex mutex_;  // of all below but live_
   FittingLine live_line_, round_line_;
   std::optional<Clock::time_point> begun_;
   size_t rounds_ = 0, rounds_before_ = 0;
-  uint64_t uplink_ = 0;
-  results::RoundRow latest_;
+  results::Summary summary_;
   Clock::time_point rate_since_ = Clock::now();
   uint64_t rate_examples_ = 0;
   double rate_ = 0;
+  LiveLines live_;  // the last: it calls Lines as long as it lives
 };
 
 }  // namespace
@@ -244,8 +227,6 @@ Result<sim::RunResult> RunWatched(const sim::Config& config,
   options.log = [&](const std::string& message) { screen.Log(message); };
 
   const StopOnSignal stop({&progress, 1});
-  std::optional<Ticker> ticker;
-  if (screen.live()) ticker.emplace([&] { screen.Draw(); });
   return sim::Run(config, options);
 }
 

@@ -1,7 +1,6 @@
 #include "fedmrn/cli/watch_grid.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "fedmrn/cli/text.h"
+#include "fedmrn/results/summary.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -30,7 +30,10 @@ class GridScreen {
  public:
   GridScreen(const sim::Grid& grid, std::span<const sim::GridOutcome> outcomes,
              std::span<const sim::Progress> progress)
-      : grid_(grid), progress_(progress) {
+      : grid_(grid),
+        progress_(progress),
+        live_([this](const TerminalSize& size) { return Lines(size); }) {
+    const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < grid.runs.size(); ++i) {
       View view;
       view.rounds = view.rounds_before = outcomes[i].rows.size();
@@ -43,16 +46,11 @@ class GridScreen {
       runs_.push_back(view);
     }
   }
-  ~GridScreen() { Erase(); }
-  GridScreen(const GridScreen&) = delete;
-  GridScreen& operator=(const GridScreen&) = delete;
-
-  bool live() const { return live_; }
 
   void Started(size_t run) {
     const std::lock_guard lock(mutex_);
     runs_[run].state = View::kRunning;
-    if (live_) return;
+    if (live_.on_terminal()) return;
     const size_t before = runs_[run].rounds_before;
     Print(run, before == 0 ? "started"
                            : fmt::format("goes on after round {}", before));
@@ -61,7 +59,7 @@ class GridScreen {
   void Rounds(size_t run, std::span<const results::RoundRow> rows) {
     const std::lock_guard lock(mutex_);
     runs_[run].rounds = rows.size();
-    runs_[run].figures = sim::FiguresOf(rows);
+    runs_[run].summary = results::SummaryOf(rows);
   }
 
   void Ended(size_t run, const sim::GridOutcome& outcome) {
@@ -69,16 +67,20 @@ class GridScreen {
     runs_[run].state = View::kEnded;
     if (outcome.state == sim::RunState::kFinished) {
       ++done_;
-      const sim::Figures figures = sim::FiguresOf(outcome.rows);
-      std::string line = fmt::format(
-          "accuracy {} %, best {} %, up {:.2f} MB, {}",
-          Percent(figures.last_accuracy), Percent(figures.best_accuracy),
-          figures.uplink_bytes / 1e6, report::Duration(figures.seconds));
-      uint64_t dropped = 0;
-      for (const results::RoundRow& row : outcome.rows) dropped += row.dropped;
-      if (dropped > 0)
-        line += fmt::format(", {} dropped", report::Grouped(dropped));
-      if (!live_) line += fmt::format(" ({} of {} done)", done_, runs_.size());
+      const results::Summary summary = results::SummaryOf(outcome.rows);
+      const results::RoundRow& totals = summary.totals;
+      std::string line =
+          fmt::format("{} {}, best {}, up {}, {}", outcome.metric,
+                      ScoreText(outcome.metric, summary.last.score),
+                      ScoreText(outcome.metric, summary.best.score),
+                      report::Megabytes(totals.uplink_bytes),
+                      report::Duration(totals.wall_s));
+      if (totals.dropped > 0) {
+        line += fmt::format(", {} dropped", report::Grouped(totals.dropped));
+      }
+      if (!live_.on_terminal()) {
+        line += fmt::format(" ({} of {} done)", done_, runs_.size());
+      }
       Print(run, line);
     } else if (outcome.state == sim::RunState::kFailed) {
       ++failed_;
@@ -93,44 +95,19 @@ class GridScreen {
     if (!std::exchange(runs_[run].logged, true)) Print(run, message);
   }
 
-  void Draw() {
-    const std::lock_guard lock(mutex_);
-    const std::vector<std::string> lines = Lines();
-    // In one write, and erasing only what the new lines leave over: otherwise
-    // it would flicker.
-    std::string text = Home();
-    for (const std::string& line : lines) text += line + "\x1b[K\n";
-    text += "\x1b[J";
-    fmt::print(stderr, "{}", text);
-    drawn_ = lines.size();
-  }
-
  private:
   struct View {
     enum { kWaiting, kRunning, kEnded } state = kWaiting;
     size_t rounds = 0, rounds_before = 0;  // before: of an earlier program
-    sim::Figures figures;
+    results::Summary summary;
     bool logged = false;
   };
 
-  // To the first line of what is drawn.
-  std::string Home() const {
-    return drawn_ == 0 ? "" : fmt::format("\x1b[{}A\r", drawn_);
-  }
-
-  void Erase() {
-    if (drawn_ > 0) fmt::print(stderr, "{}\x1b[J", Home());
-    drawn_ = 0;
-  }
-
-  // A line that stays, above the live ones.
   void Print(size_t run, const std::string& message) {
-    Erase();
-    fmt::print(stderr, "{}: {}\n", grid_.runs[run].name, message);
+    live_.Print(fmt::format("{}: {}", grid_.runs[run].name, message));
   }
 
-  // Of the rounds of a run that are done, counting the one at work by its
-  // share.
+  // How many rounds of a run are done, counting the one at work by its share.
   double RoundsDone(size_t run) const {
     const View& view = runs_[run];
     const sim::Progress& progress = progress_[run];
@@ -143,44 +120,40 @@ class GridScreen {
     return static_cast<double>(view.rounds) + share;
   }
 
-  std::vector<std::string> Lines() const {
-    const size_t width = TerminalWidth() - 1;  // a full line would wrap
-    const size_t most = TerminalHeight() - 2;
+  std::vector<std::string> Lines(const TerminalSize& size) {
+    const std::lock_guard lock(mutex_);
+    const size_t most = size.rows - 2;
     std::vector<std::string> lines;
     size_t running = 0;
     for (size_t i = 0; i < runs_.size(); ++i) {
       if (runs_[i].state != View::kRunning) continue;
       ++running;
-      if (lines.size() < most) lines.push_back(RunLine(i, width));
+      if (lines.size() < most) lines.push_back(RunLine(i, size.columns));
     }
-    lines.push_back(LastLine(running).substr(0, width));
+    lines.push_back(LastLine(running));
     return lines;
   }
 
   // The fullest form that fits.
-  std::string RunLine(size_t run, size_t width) const {
+  std::string RunLine(size_t run, size_t columns) const {
     const sim::Config& config = grid_.runs[run].config;
-    const sim::Figures& figures = runs_[run].figures;
+    const results::Summary& summary = runs_[run].summary;
     const std::string name =
         fmt::format("{:<{}}", grid_.runs[run].name, name_width_);
     const uint32_t round = progress_[run].round;
-    if (round == 0) {
-      return (name + "  loading " + config.data.name).substr(0, width);
-    }
+    if (round == 0) return name + "  loading " + config.data.name;
     const std::string rounds = "  round " + Counted(round, config.rounds.count);
     const std::string bar = " " + Bar(RoundsDone(run) / config.rounds.count);
-    const std::string accuracy =
-        fmt::format("  {:>5} %", Percent(figures.last_accuracy));
+    const char* metric = progress_[run].metric;
+    const std::string score =
+        fmt::format("  {:>5}{}", ScoreNumber(metric, summary.last.score),
+                    report::UnitOf(metric).unit);
     const std::string upload =
-        fmt::format("  {:>9.2f} MB", figures.uplink_bytes / 1e6);
+        fmt::format("  {:>12}", report::Megabytes(summary.totals.uplink_bytes));
     const std::array<std::string, 3> forms = {
-        name + rounds + bar + accuracy + upload,
-        name + rounds + accuracy + upload, name + rounds + accuracy};
-    const auto fits = [&](const std::string& form) {
-      return form.size() <= width;
-    };
-    const auto form = std::ranges::find_if(forms, fits);
-    return form != forms.end() ? *form : forms.back().substr(0, width);
+        name + rounds + bar + score + upload, name + rounds + score + upload,
+        name + rounds + score};
+    return forms[FirstThatFits(forms, columns)];
   }
 
   std::string LastLine(size_t running) const {
@@ -214,13 +187,12 @@ class GridScreen {
 
   const sim::Grid& grid_;
   const std::span<const sim::Progress> progress_;
-  const bool live_ = isatty(STDERR_FILENO) != 0;
   const Clock::time_point begun_ = Clock::now();
-  std::mutex mutex_;
+  std::mutex mutex_;  // of all below but live_
   std::vector<View> runs_;
   size_t name_width_ = 0;
   size_t done_ = 0, failed_ = 0;
-  size_t drawn_ = 0;  // lines
+  LiveLines live_;  // the last: it calls Lines as long as it lives
 };
 
 }  // namespace
@@ -259,8 +231,6 @@ Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
     screen.Log(run, message);
   };
   const StopOnSignal stop(progress);
-  std::optional<Ticker> ticker;
-  if (screen.live()) ticker.emplace([&] { screen.Draw(); });
   const Status ran = sim::RunGrid(grid, options, result.outcomes);
   if (!ran) return ran.error();
   result.stopped = progress[0].stop;

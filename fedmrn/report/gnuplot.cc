@@ -1,39 +1,16 @@
 #include "fedmrn/report/gnuplot.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+#include <cmath>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/process.h"
 #include "fedmrn/report/text.h"
 
 namespace fedmrn::report {
 namespace {
-
-// A folder that goes away with its contents.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code ignored;
-    path_ = (std::filesystem::temp_directory_path(ignored) / "fedmrn-XXXXXX")
-                .string();
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != text.npos;
@@ -58,7 +35,10 @@ std::string FirstLine(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    if (line.find_first_not_of(" \t^") != line.npos) return std::string(line);
+    const size_t first = line.find_first_not_of(" \t");
+    if (line.find_first_not_of(" \t^") != line.npos) {
+      return std::string(line.substr(first));
+    }
   }
   return "it gives no reason";
 }
@@ -66,20 +46,6 @@ std::string FirstLine(std::string_view text) {
 }  // namespace
 
 Result<std::string> Draw(const Picture& picture, PictureFormat format) {
-  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
-    return Error{ErrorCode::kUnavailable,
-                 "gnuplot draws the pictures and is not installed (Debian: apt "
-                 "install gnuplot-nox)"};
-  }
-  const TemporaryFolder folder;
-  if (folder.path().empty()) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("cannot make a temporary folder: {}",
-                             std::strerror(errno))};
-  }
-  const std::string script = folder.path() + "/script",
-                    out = folder.path() + "/picture",
-                    errors = folder.path() + "/errors";
   const bool svg = format == PictureFormat::kSvg;
   const std::string terminal =
       svg ? fmt::format(
@@ -90,24 +56,22 @@ Result<std::string> Draw(const Picture& picture, PictureFormat format) {
                 "pngcairo size {},{} font 'sans-serif,10.5' fontscale "
                 "2 linewidth 2 pointscale 2 noenhanced",
                 2 * picture.width, 2 * picture.height);
-  const Status written = WriteFileAtomically(
-      script,
-      AsBytes(fmt::format(
-          "set terminal {}\nset output {}\npoint_radius = {}\n{}", terminal,
-          GnuplotText(out), svg ? 5.25 : 3.075, picture.script)));
-  if (!written) return written.error();
-  // Not through a pipe: writing to a gnuplot that has given up is a signal.
-  const int code = std::system(fmt::format("gnuplot {} >/dev/null 2>{}",
-                                           ShellWord(script), ShellWord(errors))
-                                   .c_str());
-  const Result<Bytes> bytes = ReadFile(out);
-  if (code != 0 || !bytes || bytes->empty()) {
-    const Result<Bytes> said = ReadFile(errors);
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("gnuplot could not draw {}: {}", picture.name,
-                             FirstLine(said ? AsText(*said) : ""))};
+  Result<Finished> drawn = RunProgram(
+      {"gnuplot"}, fmt::format("set terminal {}\npoint_radius = {}\n{}",
+                               terminal, svg ? 5.25 : 3.075, picture.script));
+  if (!drawn && drawn.error().code == ErrorCode::kUnavailable) {
+    return Error{ErrorCode::kFailed,
+                 "gnuplot draws the pictures and is not installed (Debian: apt "
+                 "install gnuplot-nox)"};
   }
-  return std::string(AsText(*bytes));
+  if (!drawn) return drawn.error();
+  if (drawn->exit_code != 0 || drawn->out.empty()) {
+    return Error{
+        ErrorCode::kFailed,
+        fmt::format("gnuplot could not draw {} (exit code {}): {}",
+                    picture.name, drawn->exit_code, FirstLine(drawn->err))};
+  }
+  return std::move(drawn->out);
 }
 
 bool IsPictureName(std::string_view path) {
@@ -120,6 +84,15 @@ Status WritePicture(const Picture& picture, const std::string& path) {
            path.ends_with(".png") ? PictureFormat::kPng : PictureFormat::kSvg);
   if (!drawn) return drawn.error();
   return WriteFileAtomically(path, AsBytes(*drawn));
+}
+
+double TicStep(double range) {
+  if (!(range > 0)) return 1;
+  const double unit = std::pow(10, std::floor(std::log10(range / 4)));
+  for (const int times : {1, 2, 5}) {
+    if (range <= 4 * times * unit) return times * unit;
+  }
+  return 10 * unit;
 }
 
 std::string InlineSvg(std::string_view svg, const Picture& picture) {

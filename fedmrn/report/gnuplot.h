@@ -38,6 +38,9 @@ bool IsPictureName(std::string_view path);
 // To a file of such a name, in the format that it tells.
 Status WritePicture(const Picture& picture, const std::string& path);
 
+// 1, 2 or 5 times a power of ten: at most about four steps in `range`.
+double TicStep(double range);
+
 // An SVG from Draw as an element of an HTML page that defines --ink, --muted,
 // --axis and --grid.
 std::string InlineSvg(std::string_view svg, const Picture& picture);

@@ -64,8 +64,8 @@ Values ValuesOf(const SavedRun& run, Part part) {
   return values;
 }
 
-// What the program takes where the config of such a run is silent. Of a method
-// that it does not know, the learning rate and the noise are not known either.
+// What the program takes where the config of such a run is silent. If it does
+// not know the method, the learning rate and the noise are not known either.
 Values DefaultsOf(const SavedRun& run, const std::string& method) {
   std::vector<std::string> settings;
   for (const char* key : {"data.name", "model.name"}) {
@@ -154,27 +154,18 @@ void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
   }
 }
 
-double Percent(double accuracy) { return 100 * accuracy; }
-
 void Measure(Group& group) {
   std::ranges::sort(group.runs, {},
                     [](const SavedRun* run) { return run->Number("seed", 0); });
   std::vector<double> best, last;
-  double bytes = 0;
   for (const SavedRun* run : group.runs) {
-    double top = std::nan(""), end = std::nan("");
-    for (const results::RoundRow& row : run->rows) {
-      bytes += static_cast<double>(row.uplink_bytes);
-      if (std::isnan(row.accuracy)) continue;
-      end = Percent(row.accuracy);
-      if (!(top >= end)) top = end;
-    }
-    best.push_back(top);
-    last.push_back(end);
+    const double scale = UnitOf(run->metric).scale;
+    best.push_back(scale * run->summary.best.score);
+    last.push_back(scale * run->summary.last.score);
   }
   group.best = results::SpreadOf(best);
   group.last = results::SpreadOf(last);
-  group.uploaded_mb = bytes / 1e6 / static_cast<double>(group.runs.size());
+  group.uploaded_mb = UploadedMegabytes(group.runs);
   group.cost = CostOf(group.runs);
 }
 
@@ -238,6 +229,7 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
   };
   Setting setting;
   setting.data = first.Get("data.name");
+  setting.metric = first.metric;
   setting.rounds = integer("rounds.count");
   setting.epochs = integer("train.epochs");
   std::map<Values, std::vector<const SavedRun*>> cells;
@@ -313,24 +305,20 @@ void NameSettings(std::vector<Setting>& settings) {
 Cost CostOf(std::span<const SavedRun* const> runs) {
   Cost cost;
   double clients = 0, params = 0, values = 0;
+  const auto number = [](uint64_t count) { return static_cast<double>(count); };
   for (const SavedRun* run : runs) {
-    for (const results::RoundRow& row : run->rows) {
-      // Frames that were refused count where they are part of the upload.
-      const auto bytes = [](uint64_t count) {
-        return static_cast<double>(count);
-      };
-      cost.payload_bits += 8 * bytes(row.payload_bytes);
-      cost.plain_bits += 8 * bytes(row.plain_bytes);
-      cost.header_bits +=
-          8 * (bytes(row.uplink_bytes) - bytes(row.payload_bytes) -
-               bytes(row.plain_bytes));
-      cost.train_s += row.train_s;
-      cost.encode_s += row.encode_s;
-      clients += row.clients;
-      params += row.clients * static_cast<double>(run->coded_params);
-      values += row.clients *
-                static_cast<double>(run->coded_params + run->plain_values);
-    }
+    // Frames that were refused count where they are part of the upload.
+    const results::RoundRow& totals = run->summary.totals;
+    const double payload = number(totals.payload_bytes),
+                 plain = number(totals.plain_bytes);
+    cost.payload_bits += 8 * payload;
+    cost.plain_bits += 8 * plain;
+    cost.header_bits += 8 * (number(totals.uplink_bytes) - payload - plain);
+    cost.train_s += totals.train_s;
+    cost.encode_s += totals.encode_s;
+    clients += totals.clients;
+    params += totals.clients * number(run->coded_params);
+    values += totals.clients * number(run->coded_params + run->plain_values);
   }
   for (double* bits :
        {&cost.payload_bits, &cost.plain_bits, &cost.header_bits}) {
@@ -340,6 +328,14 @@ Cost CostOf(std::span<const SavedRun* const> runs) {
   cost.encode_s /= clients;
   cost.float32_bits = 32 * values / params;
   return cost;
+}
+
+double UploadedMegabytes(std::span<const SavedRun* const> runs) {
+  double bytes = 0;
+  for (const SavedRun* run : runs) {
+    bytes += static_cast<double>(run->summary.totals.uplink_bytes);
+  }
+  return bytes / 1e6 / static_cast<double>(runs.size());
 }
 
 const Group* Cell::Standard(std::string_view method) const {

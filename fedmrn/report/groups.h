@@ -26,6 +26,8 @@ struct Cost {
   double bits() const { return payload_bits + plain_bits + header_bits; }
 };
 Cost CostOf(std::span<const SavedRun* const> runs);
+// The upload of a whole run, mean of them.
+double UploadedMegabytes(std::span<const SavedRun* const> runs);
 
 struct Group {
   std::string method;  // of the config
@@ -38,7 +40,7 @@ struct Group {
   bool ablation = false;
   bool noise_variant = false;
   std::vector<const SavedRun*> runs;  // by seed
-  results::Spread best, last;         // accuracy, percent
+  results::Spread best, last;         // scores, in the unit of their metric
   double uploaded_mb = 0;             // of a whole run, mean
   Cost cost;
 
@@ -62,6 +64,7 @@ struct Setting {
   std::string data;  // data.name of a config
   std::string name;  // "FMNIST, 20 rounds × 2 epochs": tells settings apart
   std::string slug;  // the same for file names and ids
+  std::string metric = "accuracy";  // what is measured
   uint32_t rounds = 0, epochs = 0;
   size_t fewest_seeds = 0, most_seeds = 0;
   // Keys other than rounds and epochs that the paper has otherwise:

@@ -14,15 +14,6 @@ namespace {
 
 constexpr size_t kClientsDrawn = 100;
 
-// 1, 2 or 5 times a power of ten: at most about four steps up to `most`.
-double NiceStep(double most) {
-  const double unit = std::pow(10, std::floor(std::log10(most / 4)));
-  for (const double times : {1, 2, 5}) {
-    if (most <= 4 * times * unit) return std::max(1.0, times * unit);
-  }
-  return std::max(1.0, 10 * unit);
-}
-
 }  // namespace
 
 std::vector<uint32_t> ClientLabels::CountsOf(size_t client) const {
@@ -149,7 +140,7 @@ Picture LabelPicture(const ClientLabels& view, const std::string& name) {
       fmt::arg("most", Grouped(most)), fmt::arg("bars_top", screen(kTop)),
       fmt::arg("bars_bottom", screen(kTop + kBars)),
       fmt::arg("bars_middle", screen(kTop + kBars / 2)),
-      fmt::arg("size_step", NiceStep(most_examples)),
+      fmt::arg("size_step", std::max(1.0, TicStep(most_examples))),
       fmt::arg("bubbles_middle", screen(height - kBottom - bubbles / 2)),
       fmt::arg("bubbles_top", screen(kTop + kBars + kGap)),
       fmt::arg("bubbles_bottom", screen(height - kBottom)),

@@ -398,8 +398,6 @@ class PageWriter {
       const std::string again = fmt::format(
           "fedmrn run {} --out {}", ShellWord(run.folder + "/config.toml"),
           ShellWord(run.folder + "-again"));
-      double seconds = 0;
-      for (const results::RoundRow& row : run.rows) seconds += row.wall_s;
       std::string facts = fmt::format(
           "{}, {}, {}, seed {}: {}", MethodTitle(run.Get("method.name")),
           DataTitle(run.Get("data.name")), run.Get("partition.kind"),
@@ -407,7 +405,7 @@ class PageWriter {
           run.finished ? Counted(run.rows.size(), "round")
                        : fmt::format("not finished, {} of {} rounds",
                                      run.rows.size(), run.Get("rounds.count")));
-      facts += ", " + Duration(seconds) + ".";
+      facts += ", " + Duration(run.summary.totals.wall_s) + ".";
       if (study_.same_as[i] != nullptr) {
         facts +=
             " Same config as " + study_.same_as[i]->folder + ", counted once.";

@@ -63,7 +63,7 @@ struct MethodStyle {
 };
 // The paper's order, then what is not in its tables.
 std::span<const MethodStyle> MethodStyles();
-// Of a method without a row: a style in grey, with an empty title.
+// A method without a row is drawn in grey, and its style has no title.
 const MethodStyle& StyleOf(std::string_view method);
 // Where it stands in MethodStyles; methods without a row come last.
 size_t MethodOrder(std::string_view method);

@@ -31,6 +31,12 @@ std::string Title(const Setting& setting, const Cell& cell,
   return fmt::format("{}, {}: {}", setting.name, cell.name, what);
 }
 
+// "test accuracy, %"
+std::string ScoreLabel(const Setting& setting) {
+  return fmt::format("test {}{}", setting.metric,
+                     results::IsShare(setting.metric) ? ", %" : "");
+}
+
 // In pixels of the picture; a letter of its text is about so wide.
 constexpr double kLetter = 8.6;
 
@@ -141,7 +147,8 @@ struct Line {
 };
 
 Picture LinePlot(std::string name, std::string title, std::string_view x_label,
-                 const std::string& ranges, const std::vector<Line>& lines) {
+                 std::string_view y_label, const std::string& ranges,
+                 const std::vector<Line>& lines) {
   constexpr double kPlot = 250, kLeft = 68, kRight = 18, kTop = 14, kTics = 54;
   std::vector<KeyEntry> entries;
   for (const Line& line : lines) entries.push_back(line.key);
@@ -150,7 +157,7 @@ Picture LinePlot(std::string name, std::string title, std::string_view x_label,
                 kTop + kPlot + kTics + key.height());
   canvas.Text((kLeft + kWidth - kRight) / 2, kTop + kPlot + 41, x_label,
               "center");
-  canvas.Text(12, kTop + kPlot / 2, "test accuracy, %", "center rotate");
+  canvas.Text(12, kTop + kPlot / 2, y_label, "center rotate");
   key.Draw(canvas, kTop + kPlot + kTics);
   canvas.Add(ranges);
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -175,21 +182,22 @@ Picture LinePlot(std::string name, std::string title, std::string_view x_label,
   return canvas.Finish(std::move(name), std::move(title));
 }
 
-// Accuracy by round, and the upload up to it in MB: means of the seeds.
+// Score by round, and the upload up to it in MB: means of the seeds.
 struct Point {
-  double round, accuracy, megabytes;
+  double round, score, megabytes;
 };
 
 std::vector<Point> CurveOf(const Group& group) {
   std::map<uint32_t, Point> sums;
   std::map<uint32_t, size_t> counts;
   for (const SavedRun* run : group.runs) {
+    const double scale = UnitOf(run->metric).scale;
     double megabytes = 0;
     for (const results::RoundRow& row : run->rows) {
       megabytes += static_cast<double>(row.uplink_bytes) / 1e6;
-      if (std::isnan(row.accuracy)) continue;
+      if (std::isnan(row.score)) continue;
       Point& sum = sums[row.round];
-      sum.accuracy += 100 * row.accuracy;
+      sum.score += scale * row.score;
       sum.megabytes += megabytes;
       ++counts[row.round];
     }
@@ -199,24 +207,27 @@ std::vector<Point> CurveOf(const Group& group) {
     // A round that only some seeds have would be a jump in the mean.
     if (counts[round] != group.runs.size()) continue;
     const double count = static_cast<double>(counts[round]);
-    curve.push_back({static_cast<double>(round), sum.accuracy / count,
-                     sum.megabytes / count});
+    curve.push_back(
+        {static_cast<double>(round), sum.score / count, sum.megabytes / count});
   }
   return curve;
 }
 
 // The range that shows what differs: the climb of the first rounds may begin
 // below it.
-std::string AccuracyRange(const std::vector<std::vector<Point>>& curves) {
-  double low = 100, high = 0;
+std::string ScoreRange(const std::vector<std::vector<Point>>& curves,
+                       bool percent) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double low = kInfinity, high = -kInfinity;
   for (const auto& curve : curves) {
     std::vector<double> values;
-    for (const Point& point : curve) values.push_back(point.accuracy);
+    for (const Point& point : curve) values.push_back(point.score);
     if (values.empty()) continue;
     std::ranges::sort(values);
     low = std::min(low, values[values.size() / 4]);
     high = std::max(high, values.back());
   }
+  if (!percent) return "";  // gnuplot's own: such scores have no bounds
   if (high < low) return "set yrange [0:100]\n";
   const double room = std::max(1.0, high - low);
   return fmt::format("set yrange [{}:{}]\n",
@@ -271,16 +282,6 @@ struct Bar {
     return sum;
   }
 };
-
-// 1, 2 or 5 times a power of ten: at most about four steps in `range`.
-double TicStep(double range) {
-  if (!(range > 0)) return 1;
-  const double unit = std::pow(10, std::floor(std::log10(range / 4)));
-  for (const int times : {1, 2, 5}) {
-    if (range <= 4 * times * unit) return times * unit;
-  }
-  return 10 * unit;
-}
 
 struct BarAxis {
   std::string label;
@@ -359,14 +360,14 @@ Picture BarPlot(std::string name, std::string title, const BarAxis& axis,
   return canvas.Finish(std::move(name), std::move(title));
 }
 
-Bar AccuracyBar(const Group& group) {
+Bar ScoreBar(const Group& group, int digits) {
   const bool several = std::isfinite(group.best.std);
   return {group.label,
           {StyleOf(group.method).colour},
           {group.best.mean},
-          several
-              ? fmt::format("{:.1f} ± {:.1f}", group.best.mean, group.best.std)
-              : fmt::format("{:.1f}", group.best.mean),
+          several ? fmt::format("{:.{}f} ± {:.{}f}", group.best.mean, digits,
+                                group.best.std, digits)
+                  : fmt::format("{:.{}f}", group.best.mean, digits),
           several ? group.best.std : 0};
 }
 
@@ -407,19 +408,19 @@ Picture CurvePicture(const Setting& setting, const Cell& cell,
     if (variants[group->method]++ > 0) line.key.dashes = "'_'";
     for (const Point& point : curves.back()) {
       line.points += fmt::format(
-          "{} {}\n", upload ? point.megabytes : point.round, point.accuracy);
+          "{} {}\n", upload ? point.megabytes : point.round, point.score);
     }
     if (!line.points.empty()) lines.push_back(std::move(line));
   }
-  std::string ranges = AccuracyRange(curves);
+  std::string ranges = ScoreRange(curves, results::IsShare(setting.metric));
   ranges += upload ? UploadRange(curves)
                    : fmt::format("set xrange [0:{}]\n", setting.rounds);
   return LinePlot(Name(setting, cell, upload ? "upload-curve" : "round-curve"),
                   Title(setting, cell,
-                        upload ? "test accuracy against uploaded megabytes"
-                               : "test accuracy against rounds"),
+                        fmt::format("test {} against {}", setting.metric,
+                                    upload ? "uploaded megabytes" : "rounds")),
                   upload ? "uploaded by all clients, MB (log scale)" : "round",
-                  ranges, lines);
+                  ScoreLabel(setting), ranges, lines);
 }
 
 std::optional<Picture> AblationPicture(const Setting& setting,
@@ -432,6 +433,8 @@ std::optional<Picture> AblationPicture(const Setting& setting,
       })) {
     return std::nullopt;
   }
+  // One digit less than in tables: bars are for the eye.
+  const int digits = UnitOf(setting.metric).digits - 1;
   std::vector<Bar> bars;
   double low = 100, high = 0;
   for (const std::string_view method :
@@ -439,7 +442,7 @@ std::optional<Picture> AblationPicture(const Setting& setting,
     for (const Group& group : cell.groups) {
       if (group.method != method || std::isnan(group.best.mean)) continue;
       if (!group.standard && !group.ablation) continue;
-      bars.push_back(AccuracyBar(group));
+      bars.push_back(ScoreBar(group, digits));
       low = std::min(low, group.best.mean);
       high = std::max(high, group.best.mean + bars.back().std);
     }
@@ -450,9 +453,11 @@ std::optional<Picture> AblationPicture(const Setting& setting,
       std::max(0.0, step * (std::ceil((low - 0.3 * (high - low)) / step) - 1));
   return BarPlot(
       Name(setting, cell, "ablation"),
-      Title(setting, cell, "test accuracy with parts of FedMRN left out"),
+      Title(
+          setting, cell,
+          fmt::format("test {} with parts of FedMRN left out", setting.metric)),
       {fmt::format(
-           "test accuracy, %{}",
+           "{}{}", ScoreLabel(setting),
            from > 0 ? fmt::format(" (axis starts at {:.0f})", from) : ""),
        from, high},
       bars);
@@ -526,9 +531,9 @@ std::optional<Picture> NoisePicture(const Setting& setting, const Cell& cell,
   return LinePlot(
       Name(setting, cell, fmt::format("noise-{}", method)),
       Title(setting, cell,
-            fmt::format("test accuracy of {} against the noise's magnitude",
-                        MethodTitle(method))),
-      "magnitude of the noise (log scale)", ranges, lines);
+            fmt::format("test {} of {} against the noise's magnitude",
+                        setting.metric, MethodTitle(method))),
+      "magnitude of the noise (log scale)", ScoreLabel(setting), ranges, lines);
 }
 
 Picture TrainTimePicture(const Setting& setting) {

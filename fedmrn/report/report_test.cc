@@ -38,7 +38,7 @@ class ReportTest : public ::testing::Test {
     std::vector<results::RoundRow> rows(2);
     for (uint32_t i = 0; i < rows.size(); ++i) {
       rows[i].round = i + 1;
-      rows[i].accuracy = best - 0.01 * i;
+      rows[i].score = best - 0.01 * i;
       rows[i].loss = 1;
       rows[i].payload_bytes = 2 * kParams / 8;
       rows[i].plain_bytes = 2 * 4 * kPlain;
@@ -134,14 +134,6 @@ TEST(Text, Quoting) {
   EXPECT_EQ(ShellWord(""), "''");
   EXPECT_EQ(GnuplotText("it's\na"), "'it''s a'");
   EXPECT_EQ(HtmlText("<a href=\"&\">"), "&lt;a href=&quot;&amp;&quot;&gt;");
-}
-
-TEST(Statistics, SampleDeviation) {
-  const results::Spread spread =
-      results::SpreadOf(std::vector<double>{1, 2, 3, 4});
-  EXPECT_DOUBLE_EQ(spread.mean, 2.5);
-  EXPECT_DOUBLE_EQ(spread.std, std::sqrt(5.0 / 3));
-  EXPECT_TRUE(std::isnan(results::SpreadOf(std::vector<double>{7}).std));
 }
 
 TEST_F(ReportTest, SeedsAreOneGroup) {

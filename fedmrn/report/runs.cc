@@ -20,7 +20,7 @@ Error Bad(const std::string& path, const std::string& what) {
   return {ErrorCode::kBadFormat, path + ": " + what};
 }
 
-// Of any type, and of keys that are missing: null.
+// The value may be of any type; that of a missing key is null.
 const Json& At(const Json& object, const char* key) {
   static const Json null;
   const auto found = object.find(key);
@@ -91,6 +91,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
   if (run.coded_params == 0) {
     return Bad(json_path, "has no masked_params; it is damaged");
   }
+  if (At(json, "metric").is_string()) run.metric = TextOf(json["metric"]);
   run.model_sha256 = TextOf(At(json, "model_sha256"));
   run.version = TextOf(At(json, "fedmrn_version"));
   run.machine = MachineText(At(json, "machine"));
@@ -103,6 +104,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
       results::ParseRoundsCsv(AsText(*csv));
   if (!rows) return Bad(csv_path, rows.error().ToString());
   run.rows = std::move(*rows);
+  run.summary = results::SummaryOf(run.rows);
   if (run.rows.size() != CountOf(At(json, "rounds_done")) && run.finished) {
     return Bad(csv_path,
                fmt::format("has {} rounds, but run.json tells of {}",

@@ -13,6 +13,7 @@
 
 #include "fedmrn/base/result.h"
 #include "fedmrn/results/results.h"
+#include "fedmrn/results/summary.h"
 
 namespace fedmrn::report {
 
@@ -22,6 +23,8 @@ struct SavedRun {
   // them, so text is in quotes.
   std::vector<std::pair<std::string, std::string>> config;
   std::vector<results::RoundRow> rows;
+  results::Summary summary;         // of the rows
+  std::string metric = "accuracy";  // what their scores are
   bool finished = false;
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;

@@ -25,9 +25,10 @@ std::string Signed(double value, int digits) {
   return (zero ? "±" : value < 0 ? "−" : "+") + text;
 }
 
-std::string SpreadText(const results::Spread& spread) {
-  if (!std::isfinite(spread.std)) return Fixed(spread.mean, 2);
-  return fmt::format("{:.2f} ± {:.2f}", spread.mean, spread.std);
+std::string SpreadText(const results::Spread& spread, int digits) {
+  const std::string mean = Fixed(spread.mean, digits);
+  return std::isfinite(spread.std) ? mean + " ± " + Fixed(spread.std, digits)
+                                   : mean;
 }
 
 // Columns of a setting's accuracies: the paper's three partitions, with or
@@ -99,7 +100,13 @@ std::string AccuracyNote(const Setting& setting) {
       fmt::format("{} × {} × {}", Counted(setting.rounds, "round"),
                   Counted(setting.epochs, "epoch"), seeds);
   const PaperData* paper = FindPaperData(setting.data);
-  if (paper == nullptr) return note + "; not a data set of the paper.";
+  if (paper == nullptr) {
+    note += "; not a data set of the paper.";
+    if (!results::IsShare(setting.metric)) {
+      note += fmt::format(" Not accuracies but {}.", setting.metric);
+    }
+    return note;
+  }
   if (!setting.PaperLength()) {
     note += fmt::format(
         ", not the paper's {} × {} × {}, so the differences are no check of "
@@ -120,6 +127,7 @@ std::string AccuracyNote(const Setting& setting) {
 
 Table AccuracyTable(const Setting& setting) {
   const std::vector<Column> columns = ColumnsOf(setting);
+  const int digits = UnitOf(setting.metric).digits;
   Table table;
   table.columns = {"Method"};
   for (const Column& column : columns) {
@@ -134,8 +142,10 @@ Table AccuracyTable(const Setting& setting) {
     for (const Column& column : columns) {
       const Group* group =
           column.cell == nullptr ? nullptr : column.cell->Labelled(row.label);
-      cells.push_back(group == nullptr ? kGap : SpreadText(group->best));
-      cells.push_back(group == nullptr ? kGap : Fixed(group->last.mean, 2));
+      cells.push_back(group == nullptr ? kGap
+                                       : SpreadText(group->best, digits));
+      cells.push_back(group == nullptr ? kGap
+                                       : Fixed(group->last.mean, digits));
       if (column.paper_kind.empty()) continue;
       const auto paper =
           standard ? PaperResult(row.method, setting.data, column.paper_kind)
@@ -198,17 +208,11 @@ Table UploadTable(const Setting& setting) {
   table.columns = {"Method", "all", "payload", "dense", "header", "1 in", "MB"};
   for (const Setting::Row& row : setting.Rows()) {
     const Cost cost = CostOf(row.runs);
-    double bytes = 0;
-    for (const SavedRun* run : row.runs) {
-      for (const results::RoundRow& round : run->rows) {
-        bytes += static_cast<double>(round.uplink_bytes);
-      }
-    }
-    table.rows.push_back(
-        {row.label, Fixed(cost.bits(), 3), Fixed(cost.payload_bits, 3),
-         Fixed(cost.plain_bits, 3), Fixed(cost.header_bits, 3),
-         Fixed(cost.float32_bits / cost.bits(), 1),
-         Fixed(bytes / 1e6 / static_cast<double>(row.runs.size()), 1)});
+    table.rows.push_back({row.label, Fixed(cost.bits(), 3),
+                          Fixed(cost.payload_bits, 3),
+                          Fixed(cost.plain_bits, 3), Fixed(cost.header_bits, 3),
+                          Fixed(cost.float32_bits / cost.bits(), 1),
+                          Fixed(UploadedMegabytes(row.runs), 1)});
   }
   return table;
 }

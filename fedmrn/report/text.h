@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "fedmrn/results/summary.h"
+
 namespace fedmrn::report {
 
 // 1234567 -> "1,234,567", whatever the locale.
@@ -38,6 +40,18 @@ inline std::string Duration(double seconds) {
 // "3 runs", "1 run".
 inline std::string Counted(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", Grouped(count), noun, count == 1 ? "" : "s");
+}
+
+// How the scores of a metric are written: accuracies as "88.12" percent, R2 as
+// "0.8812".
+struct ScoreUnit {
+  double scale;      // from 0.8812 to what is written
+  int digits;        // after the point
+  const char* unit;  // behind the number
+};
+inline ScoreUnit UnitOf(std::string_view metric) {
+  return results::IsShare(metric) ? ScoreUnit{100, 2, " %"}
+                                  : ScoreUnit{1, 4, ""};
 }
 
 inline std::string HtmlText(std::string_view text) {

@@ -96,11 +96,7 @@ Result<Checkpoint> DecodeCheckpoint(ByteView bytes) {
 }
 
 Status SaveCheckpoint(const std::string& folder, const Checkpoint& checkpoint) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    return Error{ErrorCode::kUnavailable, folder + ": " + error.message()};
-  }
+  FEDMRN_TRY(MakeFolder(folder));
   char name[40];
   std::snprintf(name, sizeof name, "round-%06u%s", checkpoint.rounds_done(),
                 kEnding.data());
@@ -109,7 +105,10 @@ Status SaveCheckpoint(const std::string& folder, const Checkpoint& checkpoint) {
   if (!written) return written;
   const Result<std::vector<fs::path>> files = Files(folder);
   if (!files) return files.error();
-  for (size_t i = kKept; i < files->size(); ++i) fs::remove((*files)[i], error);
+  std::error_code ignored;
+  for (size_t i = kKept; i < files->size(); ++i) {
+    fs::remove((*files)[i], ignored);
+  }
   return Ok();
 }
 

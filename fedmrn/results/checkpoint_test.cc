@@ -22,7 +22,7 @@ Checkpoint After(uint32_t rounds) {
   for (uint32_t round = 1; round <= rounds; ++round) {
     RoundRow row;
     row.round = round;
-    if (round % 2 == 0) row.accuracy = 1.0 / 3;
+    if (round % 2 == 0) row.score = 1.0 / 3;
     row.uplink_bytes = 123'456'789'012;
     row.uplink_bits_per_param = 1.0768;
     row.clients = 9;

@@ -9,11 +9,11 @@
 #include <ctime>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <thread>
 #include <variant>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/results/summary.h"
 
 namespace fedmrn::results {
 namespace {
@@ -29,7 +29,7 @@ struct Column {
 
 const Column kColumns[] = {
     {"round", &RoundRow::round},
-    {"accuracy", &RoundRow::accuracy, Column::kMayBeEmpty},
+    {"accuracy", &RoundRow::score, Column::kMayBeEmpty},
     {"loss", &RoundRow::loss, Column::kMayBeEmpty},
     {"uplink_bytes", &RoundRow::uplink_bytes},
     {"payload_bytes", &RoundRow::payload_bytes},
@@ -171,21 +171,7 @@ Json ConfigJson(ConfigValuesView config) {
   return out;
 }
 
-Json Totals(std::span<const RoundRow> rows) {
-  RoundRow sum;
-  for (const RoundRow& row : rows) {
-    sum.uplink_bytes += row.uplink_bytes;
-    sum.payload_bytes += row.payload_bytes;
-    sum.plain_bytes += row.plain_bytes;
-    sum.downlink_bytes += row.downlink_bytes;
-    sum.clients += row.clients;
-    sum.dropped += row.dropped;
-    sum.train_s += row.train_s;
-    sum.encode_s += row.encode_s;
-    sum.aggregate_s += row.aggregate_s;
-    sum.eval_s += row.eval_s;
-    sum.wall_s += row.wall_s;
-  }
+Json Totals(const RoundRow& sum) {
   return {{"uplink_bytes", sum.uplink_bytes},
           {"payload_bytes", sum.payload_bytes},
           {"dense_bytes", sum.plain_bytes},
@@ -252,25 +238,9 @@ Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
   return rows;
 }
 
-Spread SpreadOf(std::span<const double> values) {
-  const double count = static_cast<double>(values.size());
-  const double mean =
-      std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean,
-          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan("")};
-}
-
 std::string RunJson(ConfigValuesView config, const RunInfo& info,
                     std::span<const RoundRow> rows) {
-  const RoundRow* best = nullptr;
-  const RoundRow* last = nullptr;
-  for (const RoundRow& row : rows) {
-    if (std::isnan(row.accuracy)) continue;
-    last = &row;
-    if (best == nullptr || row.accuracy > best->accuracy) best = &row;
-  }
+  const Summary summary = SummaryOf(rows);
   Json out;
   out["fedmrn_version"] = info.version;
   out["started"] = UtcTime(info.started);
@@ -280,18 +250,18 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
   out["metric"] = info.metric;
   out["best"] = nullptr;
   out["last"] = nullptr;
-  if (best != nullptr) {
-    out["best"] = {{"round", best->round},
-                   {"accuracy", Number(best->accuracy)}};
-    out["last"] = {{"round", last->round},
-                   {"accuracy", Number(last->accuracy)},
-                   {"loss", Number(last->loss)}};
-    if (!std::isnan(last->mean_iou)) {
-      out["best"]["mean_iou"] = Number(best->mean_iou);
-      out["last"]["mean_iou"] = Number(last->mean_iou);
+  if (summary.tested()) {
+    const RoundRow &best = summary.best, &last = summary.last;
+    out["best"] = {{"round", best.round}, {"accuracy", Number(best.score)}};
+    out["last"] = {{"round", last.round},
+                   {"accuracy", Number(last.score)},
+                   {"loss", Number(last.loss)}};
+    if (!std::isnan(last.mean_iou)) {
+      out["best"]["mean_iou"] = Number(best.mean_iou);
+      out["last"]["mean_iou"] = Number(last.mean_iou);
     }
   }
-  out["totals"] = Totals(rows);
+  out["totals"] = Totals(summary.totals);
   out["masked_params"] = info.coded_params;
   out["dense_values"] = info.plain_values;
   out["model_sha256"] = info.model_sha256;
@@ -306,15 +276,15 @@ Status WriteRunJson(const std::string& path, ConfigValuesView config,
   return WriteFileAtomically(path, AsBytes(RunJson(config, info, rows)));
 }
 
-Result<bool> RunJsonFinished(std::string_view json) {
+Result<RunFacts> ParseRunJson(std::string_view json) {
   const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  const Json none;
-  const Json& finished =
-      run.is_object() && run.contains("finished") ? run["finished"] : none;
-  if (!finished.is_boolean()) {
+  const auto finished = run.find("finished"), metric = run.find("metric");
+  if (!run.is_object() || finished == run.end() || !finished->is_boolean()) {
     return Error{ErrorCode::kBadFormat, "is damaged, or no run's"};
   }
-  return finished.get<bool>();
+  const bool named = metric != run.end() && metric->is_string();
+  return RunFacts{finished->get<bool>(),
+                  named ? metric->get<std::string>() : RunInfo().metric};
 }
 
 }  // namespace fedmrn::results

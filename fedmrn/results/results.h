@@ -19,8 +19,9 @@ namespace fedmrn::results {
 
 struct RoundRow {
   uint32_t round = 0;
-  // The model's metric, of accuracies 0 to 1; NaN: not evaluated this round.
-  double accuracy = std::nan("");
+  // What the model's metric gives (accuracies are 0 to 1), in a column that is
+  // called accuracy for all of them; NaN: not tested in this round.
+  double score = std::nan("");
   double loss = std::nan("");  // same
   uint64_t uplink_bytes = 0;   // sum of the frames' lengths, of which
   uint64_t payload_bytes = 0;  // compressed parameters
@@ -46,20 +47,13 @@ Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows);
 // the error begins with the line: "line 3: ...".
 Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text);
 
-// Of the values of several seeds; std is the sample's, NaN if there is but one.
-struct Spread {
-  double mean = 0;
-  double std = 0;
-};
-Spread SpreadOf(std::span<const double> values);
-
 // What run.json tells beyond the config and the rows.
 struct RunInfo {
   std::string version = {};
   std::string simd_target = {};
   int64_t started = 0;                // seconds since 1970
   std::optional<int64_t> ended = {};  // of a finished run
-  std::string metric = "accuracy";    // what the accuracy is
+  std::string metric = "accuracy";    // what the score is
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;
   std::string model_sha256 = {};
@@ -74,7 +68,11 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
 Status WriteRunJson(const std::string& path, ConfigValuesView config,
                     const RunInfo& info, std::span<const RoundRow> rows);
 
-// Whether it tells of a finished run; an error if it is not a run.json.
-Result<bool> RunJsonFinished(std::string_view json);
+// What a run.json tells of its run; an error if it is none.
+struct RunFacts {
+  bool finished = false;
+  std::string metric;
+};
+Result<RunFacts> ParseRunJson(std::string_view json);
 
 }  // namespace fedmrn::results

@@ -33,9 +33,9 @@ std::vector<RoundRow> Rows() {
                .eval_s = 2,
                .wall_s = 3.5};
   }
-  rows[1].accuracy = 0.1;
+  rows[1].score = 0.1;
   rows[1].loss = 2.302585092994046;
-  rows[2].accuracy = 0.8861;
+  rows[2].score = 0.8861;
   rows[2].loss = 1.0 / 3;
   return rows;
 }
@@ -55,14 +55,14 @@ TEST(RoundsCsv, Format) {
 
 TEST(RoundsCsv, ReadsBack) {
   std::vector<RoundRow> rows = Rows();
-  rows[3].accuracy = 0.1;
+  rows[3].score = 0.1;
   rows[3].loss = std::numeric_limits<double>::infinity();
   const Result<std::vector<RoundRow>> read = ParseRoundsCsv(RoundsCsv(rows));
   ASSERT_TRUE(read) << read.error().ToString();
   ASSERT_EQ(read->size(), rows.size());
-  EXPECT_TRUE(std::isnan((*read)[0].accuracy));
+  EXPECT_TRUE(std::isnan((*read)[0].score));
   EXPECT_TRUE(std::isnan((*read)[0].loss));
-  EXPECT_EQ((*read)[2].accuracy, rows[2].accuracy);
+  EXPECT_EQ((*read)[2].score, rows[2].score);
   EXPECT_EQ((*read)[2].loss, rows[2].loss);
   EXPECT_EQ((*read)[2].uplink_bytes, rows[2].uplink_bytes);
   EXPECT_EQ((*read)[2].dropped, 1u);
@@ -193,7 +193,7 @@ TEST(RunJson, WhatIsNoNumberIsNull) {
 
   // Diverged, and then not evaluated.
   std::vector<RoundRow> rows(2);
-  rows[0].accuracy = 0.1;
+  rows[0].score = 0.1;
   rows[0].train_s = std::numeric_limits<double>::infinity();
   rows[1].wall_s = std::nan("");
   const std::string text = RunJson({}, {}, rows);
@@ -205,20 +205,24 @@ TEST(RunJson, WhatIsNoNumberIsNull) {
   EXPECT_TRUE(run["totals"]["wall_s"].is_null());
 }
 
-TEST(RunJson, TellsWhetherItIsFinished) {
+TEST(RunJson, TellsItsFacts) {
   RunInfo info;
+  info.metric = "R2";
   const std::string running = RunJson({}, info, {});
   info.ended = 1;
   const std::string finished = RunJson({}, info, {});
-  ASSERT_TRUE(RunJsonFinished(running).ok());
-  EXPECT_FALSE(*RunJsonFinished(running));
-  ASSERT_TRUE(RunJsonFinished(finished).ok());
-  EXPECT_TRUE(*RunJsonFinished(finished));
+  ASSERT_TRUE(ParseRunJson(running).ok());
+  EXPECT_FALSE(ParseRunJson(running)->finished);
+  ASSERT_TRUE(ParseRunJson(finished).ok());
+  EXPECT_TRUE(ParseRunJson(finished)->finished);
+  EXPECT_EQ(ParseRunJson(finished)->metric, "R2");
+  // Runs of earlier versions knew no other.
+  EXPECT_EQ(ParseRunJson("{\"finished\": true}")->metric, "accuracy");
   for (size_t size = 0; size + 2 < finished.size(); ++size) {
-    EXPECT_FALSE(RunJsonFinished(finished.substr(0, size)).ok()) << size;
+    EXPECT_FALSE(ParseRunJson(finished.substr(0, size)).ok()) << size;
   }
   for (const char* other : {"[]", "{}", "{\"finished\": 1}", "null"}) {
-    EXPECT_FALSE(RunJsonFinished(other).ok()) << other;
+    EXPECT_FALSE(ParseRunJson(other).ok()) << other;
   }
 }
 

@@ -97,7 +97,7 @@ Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
     wall_time += row.wall_s;
     uplink_bytes += row.uplink_bytes;
     Bytes summary;
-    PutScalar("accuracy", row.accuracy, summary);
+    PutScalar("accuracy", row.score, summary);
     PutScalar("mean_iou", row.mean_iou, summary);
     PutScalar("loss", row.loss, summary);
     PutScalar("uplink_megabytes", static_cast<double>(uplink_bytes) / 1e6,
@@ -116,12 +116,7 @@ Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
 
 Status WriteTensorBoard(const std::string& folder,
                         std::span<const RoundRow> rows, int64_t start_time) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (failure) {
-    return Error{ErrorCode::kUnavailable,
-                 folder + ": cannot create it: " + failure.message()};
-  }
+  FEDMRN_TRY(MakeFolder(folder));
   return GrowFile(
       folder + "/events.out.tfevents." + std::to_string(start_time) + ".fedmrn",
       TensorBoardEvents(rows, start_time));

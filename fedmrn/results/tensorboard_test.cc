@@ -140,7 +140,7 @@ std::vector<RoundRow> Rows() {
              .train_s = 1.5,
              .wall_s = 2.25};
   rows[1] = {.round = 300,
-             .accuracy = 0.75,
+             .score = 0.75,
              .loss = 0.5,
              .uplink_bytes = 250'000,
              .uplink_bits_per_param = 1.0625,

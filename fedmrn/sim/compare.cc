@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -15,6 +16,7 @@
 #include "fedmrn/base/parallel.h"
 #include "fedmrn/results/checkpoint.h"
 #include "fedmrn/sim/run.h"
+
 namespace fedmrn::sim {
 namespace {
 
@@ -31,9 +33,10 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
   if (std::filesystem::exists(json_path)) {
     const Result<Bytes> json = ReadFile(json_path);
     if (!json) return json.error();
-    const Result<bool> finished = results::RunJsonFinished(AsText(*json));
-    if (!finished) return damaged(json_path + " " + finished.error().message);
-    if (*finished) {
+    const Result<results::RunFacts> facts =
+        results::ParseRunJson(AsText(*json));
+    if (!facts) return damaged(json_path + " " + facts.error().message);
+    if (facts->finished) {
       const Result<Bytes> toml = ReadFile(folder + "/config.toml");
       if (!toml) return damaged(toml.error().message);
       const Status same =
@@ -49,7 +52,8 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
         return damaged(fmt::format("{} has {} of {} rounds", csv_path,
                                    rows->size(), config.rounds.count));
       }
-      return GridOutcome{RunState::kFinished, *std::move(rows), ""};
+      return GridOutcome{RunState::kFinished, *std::move(rows), "",
+                         facts->metric};
     }
   }
   Result<std::optional<results::Checkpoint>> checkpoint =
@@ -62,17 +66,8 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
   }
   const Status same = CheckSameConfig(config, (*checkpoint)->config, folder);
   if (!same) return same.error();
-  return GridOutcome{RunState::kInterrupted, std::move((*checkpoint)->rows),
-                     ""};
+  return GridOutcome{RunState::kInterrupted, std::move((*checkpoint)->rows)};
 }
-
-// All figures, so that means and deviations treat them alike.
-constexpr double Figures::*kFigures[] = {&Figures::best_accuracy,
-                                         &Figures::last_accuracy,
-                                         &Figures::last_loss,
-                                         &Figures::uplink_bytes,
-                                         &Figures::uplink_bits_per_param,
-                                         &Figures::seconds};
 
 }  // namespace
 
@@ -136,6 +131,7 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
       } else {
         outcome.state =
             result->stopped ? RunState::kInterrupted : RunState::kFinished;
+        outcome.metric = result->metric;
       }
     } catch (const std::exception& error) {  // memory, above all
       failed(error.what());
@@ -148,26 +144,10 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
   return Ok();
 }
 
-Figures FiguresOf(std::span<const results::RoundRow> rows) {
-  Figures figures;
-  for (const results::RoundRow& row : rows) {
-    figures.uplink_bytes += static_cast<double>(row.uplink_bytes);
-    figures.uplink_bits_per_param +=
-        row.uplink_bits_per_param / static_cast<double>(rows.size());
-    figures.seconds += row.wall_s;
-    if (std::isnan(row.accuracy)) continue;
-    figures.last_accuracy = row.accuracy;
-    figures.last_loss = row.loss;
-    // fmax takes the number beside a NaN.
-    figures.best_accuracy = std::fmax(figures.best_accuracy, row.accuracy);
-  }
-  return figures;
-}
-
 std::vector<SummaryRow> Summarise(const Grid& grid,
                                   std::span<const GridOutcome> outcomes) {
   std::vector<SummaryRow> rows;
-  std::vector<std::vector<Figures>> finished;  // of each row
+  std::vector<std::vector<results::Summary>> finished;  // of each row
   std::map<std::vector<std::string>, size_t> row_of;
   for (size_t i = 0; i < grid.runs.size(); ++i) {
     std::vector<std::string> labels;
@@ -176,22 +156,30 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
     }
     const auto [row, added] = row_of.emplace(labels, rows.size());
     if (added) {
-      rows.push_back({std::move(labels), 0, {}, {}});
+      rows.emplace_back().labels = std::move(labels);
       finished.emplace_back();
     }
     if (outcomes[i].state == RunState::kFinished) {
-      finished[row->second].push_back(FiguresOf(outcomes[i].rows));
+      rows[row->second].metric = outcomes[i].metric;
+      finished[row->second].push_back(results::SummaryOf(outcomes[i].rows));
     }
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].seeds = finished[i].size();
-    for (double Figures::*figure : kFigures) {
+    const auto spread = [&](const auto& figure_of) {
       std::vector<double> values;
-      for (const Figures& run : finished[i]) values.push_back(run.*figure);
-      const results::Spread spread = results::SpreadOf(values);
-      rows[i].mean.*figure = spread.mean;
-      rows[i].deviation.*figure = spread.std;
-    }
+      for (const results::Summary& run : finished[i]) {
+        values.push_back(static_cast<double>(figure_of(run)));
+      }
+      return results::SpreadOf(values);
+    };
+    using results::Summary;
+    rows[i].seeds = finished[i].size();
+    rows[i].best_score = spread([](const Summary& s) { return s.best.score; });
+    rows[i].last_score = spread([](const Summary& s) { return s.last.score; });
+    rows[i].uplink_bytes =
+        spread([](const Summary& s) { return s.totals.uplink_bytes; });
+    rows[i].uplink_bits_per_param =
+        spread([](const Summary& s) { return s.uplink_bits_per_param; });
   }
   return rows;
 }
@@ -208,9 +196,9 @@ std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
     for (const std::string& label : row.labels) csv += label + ',';
     csv += std::to_string(row.seeds);
     for (const double value :
-         {row.mean.best_accuracy, row.deviation.best_accuracy,
-          row.mean.last_accuracy, row.deviation.last_accuracy,
-          row.mean.uplink_bytes, row.mean.uplink_bits_per_param}) {
+         {row.best_score.mean, row.best_score.std, row.last_score.mean,
+          row.last_score.std, row.uplink_bytes.mean,
+          row.uplink_bits_per_param.mean}) {
       csv += std::isnan(value) ? "," : fmt::format(",{}", value);
     }
     csv += '\n';

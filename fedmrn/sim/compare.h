@@ -3,7 +3,6 @@
 // checkpoint.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -12,6 +11,7 @@
 
 #include "fedmrn/base/result.h"
 #include "fedmrn/results/results.h"
+#include "fedmrn/results/summary.h"
 #include "fedmrn/sim/grid.h"
 #include "fedmrn/sim/progress.h"
 
@@ -23,7 +23,8 @@ enum class RunState { kNew, kInterrupted, kFinished, kFailed };
 struct GridOutcome {
   RunState state = RunState::kNew;
   std::vector<results::RoundRow> rows;
-  std::string error;  // of a failed one
+  std::string error = {};           // of a failed one
+  std::string metric = "accuracy";  // what the scores of a finished one are
 };
 
 // What the runs' folders hold; changes nothing. The error names the first
@@ -52,23 +53,14 @@ struct GridRunOptions {
 Status RunGrid(const Grid& grid, const GridRunOptions& options,
                std::span<GridOutcome> outcomes);
 
-// A run's figures for people; NaN where no round was tested.
-struct Figures {
-  double best_accuracy = std::nan("");
-  double last_accuracy = std::nan("");
-  double last_loss = std::nan("");
-  double uplink_bytes = 0;
-  double uplink_bits_per_param = 0;  // mean of the rounds
-  double seconds = 0;
-};
-Figures FiguresOf(std::span<const results::RoundRow> rows);
-
 // Runs that differ in their seed alone, of which `seeds` are finished.
 struct SummaryRow {
   std::vector<std::string> labels;  // of each axis but the seed
   size_t seeds = 0;
-  Figures mean;       // over them
-  Figures deviation;  // from the mean, with n - 1; NaN below two
+  std::string metric = "accuracy";  // what the scores are
+  // Over the finished ones; NaN where there are none, or no tested round.
+  results::Spread best_score, last_score;
+  results::Spread uplink_bytes, uplink_bits_per_param;
 };
 std::vector<SummaryRow> Summarise(const Grid& grid,
                                   std::span<const GridOutcome> outcomes);

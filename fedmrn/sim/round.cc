@@ -83,7 +83,7 @@ Status Test(const RoundContext& context, uint32_t round,
       context.task, NetworkOf(context.config, context.task, round, model),
       context.workers, context.progress);
   if (context.progress.stop) return Error{ErrorCode::kStopped, "stopped"};
-  row.accuracy = score.metric / static_cast<double>(score.count);
+  row.score = score.metric / static_cast<double>(score.count);
   if (!score.confusion.empty()) {
     row.mean_iou = train::MeanIou(score.confusion);
   }
@@ -104,7 +104,7 @@ Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
     trained = FEDMRN_TRY(TrainModel(context, round, attempt, model, book));
   }
   if (!trained) {
-    return Error{ErrorCode::kUnavailable,
+    return Error{ErrorCode::kFailed,
                  "round " + std::to_string(round) + ": fewer than " +
                      std::to_string(context.config.rounds.min_clients) +
                      " clients answered in each of " +

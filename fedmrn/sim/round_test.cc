@@ -510,7 +510,7 @@ TEST_F(RunRoundTest, EvaluatesWhenToldAndAtTheEnd) {
     });
     const Result<results::RoundRow> row = Run(executor, round);
     ASSERT_TRUE(row) << row.error().ToString();
-    EXPECT_EQ(std::isnan(row->accuracy), !evaluated);
+    EXPECT_EQ(std::isnan(row->score), !evaluated);
     EXPECT_EQ(std::isnan(row->loss), !evaluated);
     if (!evaluated) continue;
     double correct = 0, loss = 0;
@@ -519,7 +519,7 @@ TEST_F(RunRoundTest, EvaluatesWhenToldAndAtTheEnd) {
       correct += w >= 0;
       loss += 1.0 / 3 + w * model_.plain[0];
     }
-    EXPECT_DOUBLE_EQ(row->accuracy, correct / train::kFakeTests);
+    EXPECT_DOUBLE_EQ(row->score, correct / train::kFakeTests);
     EXPECT_NEAR(row->loss, loss / train::kFakeTests, 1e-12);
     EXPECT_EQ(progress_.tests_done, train::kFakeTests);
     EXPECT_EQ(progress_.tests_total, train::kFakeTests);

@@ -34,7 +34,7 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<results::RoundRow> rows;
-  std::string metric;  // what their accuracy is
+  std::string metric;  // what their scores are
   std::string model_sha256;
   bool stopped = false;  // by progress->stop; resume goes on from here
 };

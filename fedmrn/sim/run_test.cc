@@ -304,9 +304,9 @@ TEST_F(Runs, WhatDoesNotChangeResultsMayChange) {
             "run.eval_every=3", "run.tensorboard=false"}));
   ASSERT_TRUE(result) << result.error().ToString();
   EXPECT_EQ(result->model_sha256, Undisturbed(Tiny({})).model_sha256);
-  EXPECT_FALSE(std::isnan(result->rows[0].accuracy));
-  EXPECT_TRUE(std::isnan(result->rows[1].accuracy));
-  EXPECT_FALSE(std::isnan(result->rows[2].accuracy));
+  EXPECT_FALSE(std::isnan(result->rows[0].score));
+  EXPECT_TRUE(std::isnan(result->rows[1].score));
+  EXPECT_FALSE(std::isnan(result->rows[2].score));
 }
 
 TEST_F(Runs, DamagedCheckpointFallsBackToTheOneBefore) {
@@ -412,7 +412,7 @@ TEST_F(Runs, Files) {
       "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s\n1,,,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
   for (const results::RoundRow& row : result->rows) {
-    EXPECT_EQ(std::isnan(row.accuracy), row.round == 1);
+    EXPECT_EQ(std::isnan(row.score), row.round == 1);
     EXPECT_EQ(row.clients, 3u);
     EXPECT_EQ(row.uplink_bytes, 3u * (72 + 389920 / 8 + 4 * 1920 + 8));
     EXPECT_EQ(row.payload_bytes, 3u * 389920 / 8);
@@ -429,7 +429,7 @@ TEST_F(Runs, Files) {
   EXPECT_EQ(run["fedmrn_version"], "1.2.3");
   EXPECT_EQ(run["masked_params"], 389920);
   EXPECT_EQ(run["dense_values"], 1920);
-  EXPECT_EQ(run["last"]["accuracy"], result->rows[2].accuracy);
+  EXPECT_EQ(run["last"]["accuracy"], result->rows[2].score);
   EXPECT_EQ(run["config"]["data"]["train_examples"], 320);
 
   const Bytes toml = Read("config.toml");
