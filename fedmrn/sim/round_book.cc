@@ -33,7 +33,7 @@ bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
       return Error{ErrorCode::kForeign,
                    "its frame is of client " + std::to_string(frame.client)};
     }
-    return sum.Add(answer->frame, threads);
+    return sum.Add(frame, threads);
   };
   const Status added = add();
   row_.aggregate_s += watch.seconds();

@@ -88,7 +88,7 @@ void TrainTwice(const Task& task, bool drop_last) {
                            2,
                            seed,
                            state,
-                           [stop] { return !stop; }},
+                           [stop](size_t) { return !stop; }},
                           local),
               !stop);
   }
