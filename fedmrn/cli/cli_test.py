@@ -118,7 +118,7 @@ class CodecsTest(ProgramTest):
         blocker.write_bytes(b"")
         done = run("codecs", "--clients", 1, "--out", blocker / "frames")
         self.assertEqual(done.returncode, 2)
-        self.assertIn(f"cannot make the folder {blocker}/frames",
+        self.assertIn(f"{blocker}/frames: cannot create it: Not a directory",
                       done.stderr.decode())
 
 

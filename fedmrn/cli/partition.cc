@@ -1,6 +1,6 @@
 // fedmrn partition: which examples a config gives to which client, as a table,
 // as JSON and as a picture.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -58,18 +58,19 @@ Totals TotalsOf(const report::ClientLabels& view) {
 
 // "0:61 4:20 9:5", or "0:61 4:20 +1" where there is no more room.
 std::string CountsText(const std::vector<uint32_t>& counts, size_t room) {
-  std::string text;
+  std::vector<std::string> parts;
   for (size_t label = 0; label < counts.size(); ++label) {
-    if (counts[label] == 0) continue;
-    const std::string next =
-        fmt::format("{}{}:{}", text.empty() ? "" : " ", label, counts[label]);
-    if (text.size() + next.size() > room) {
-      const auto from = counts.begin() + static_cast<std::ptrdiff_t>(label);
-      const auto left =
-          counts.end() - from - std::count(from, counts.end(), 0u);
-      return fmt::format("{} +{}", text, left);
+    if (counts[label] > 0) {
+      parts.push_back(fmt::format("{}:{}", label, counts[label]));
     }
-    text += next;
+  }
+  std::string text = fmt::format("{}", fmt::join(parts, " "));
+  for (size_t left = 1; text.size() > room && left < parts.size(); ++left) {
+    text = fmt::format(
+        "{} +{}",
+        fmt::join(parts.begin(),
+                  parts.end() - static_cast<std::ptrdiff_t>(left), " "),
+        left);
   }
   return text;
 }
@@ -81,11 +82,8 @@ void PrintTable(const report::ClientLabels& view, bool all) {
              report::PartitionText(view.config));
   Table table("rrrl");
   table.Add({"client", "examples", "labels", "label:count"});
-  // Room for the rest, " +12".
-  const size_t room =
-      table.RoomForLast(
-          TerminalOf(STDOUT_FILENO).value_or(TerminalSize()).columns) -
-      4;
+  const size_t room = table.RoomForLast(
+      TerminalOf(STDOUT_FILENO).value_or(TerminalSize()).columns);
   const size_t shown =
       all ? view.clients() : std::min(view.clients(), kRowsShown);
   for (size_t k = 0; k < shown; ++k) {

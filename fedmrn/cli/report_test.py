@@ -144,9 +144,9 @@ class ReportVerbTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         return done.stdout
 
-    def fail_with(self, message, *args, **kwargs):
+    def fail_with(self, message, *args, code=2, **kwargs):
         done = self.run_it(*args, **kwargs)
-        self.assertEqual(done.returncode, 2, done)
+        self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stdout, "")
         self.assertEqual(done.stderr, f"fedmrn report: {message}\n")
 
@@ -247,8 +247,13 @@ class ReportTest(ReportVerbTest):
         self.fail_with("no/a.html: cannot write it: No such file or directory",
                        "runs", "--out", "no/a.html")
         self.fail_with("gnuplot draws the pictures and is not installed "
-                       "(Debian: apt install gnuplot-nox)", "runs",
+                       "(Debian: apt install gnuplot-nox)", "runs", code=1,
                        env={**os.environ, "PATH": str(self.folder)})
+        self.assertEqual(self.files(), [])
+        # A full disk is nobody's mistake.
+        (self.folder / "a.csv.tmp").symlink_to("/dev/full")
+        self.fail_with("a.csv: cannot write it: No space left on device",
+                       "runs", "--csv", "a.csv", code=1)
         self.assertEqual(self.files(), [])
 
     def test_names_from_outside_stay_text(self):

@@ -160,12 +160,24 @@ class ScreenTest(RunVerbTest):
                                     for line in drawn), drawn)
                 self.assertLess(max(map(len, drawn)), columns)
                 # What stays on the screen: no trace of the live line.
-                stays = [line.rsplit("\x1b[K", 1)[-1].strip("\r")
+                stays = [re.split(r"\x1b\[[JK]", line)[-1].strip("\r")
                          for line in out.split("\n")]
                 rounds = [line for line in stays
                           if line.startswith("round ")]
                 self.assertEqual(len(rounds), 2, stays)
                 self.assertLess(max(map(len, rounds)), columns)
+
+
+    def test_tables_fit(self):
+        for columns, parts in ((60, 2), (140, 1)):
+            lines = self.on_terminal(columns, "data", "list").splitlines()
+            # Paths are not broken.
+            self.assertLessEqual(
+                max(len(line) for line in lines if "/" not in line), columns)
+            for start in ("name ", "synthetic ", "npz "):
+                rows = [line for line in lines if line.startswith(start)]
+                self.assertEqual(len(rows), parts, lines)
+            self.assertIn("generated, in any number", "\n".join(lines))
 
 
 class DemoTest(RunVerbTest):

@@ -39,25 +39,24 @@ class Table {
     return characters > others ? characters - others : 0;
   }
 
-  // Texts of the last column go on below themselves where they would be wider
-  // than so many characters in all.
+  // At most so many characters wide, if that can be: columns that do not fit
+  // follow below, behind the texts that the rows begin with, and a text in the
+  // last column goes on below itself.
   std::string Text(size_t characters = std::string::npos) const {
-    const size_t room = std::max<size_t>(RoomForLast(characters), 16);
+    const size_t all = columns_.size();
+    const size_t keys = std::clamp<size_t>(columns_.find('r'), 1, all - 1);
     std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        const std::string space(widths_[i] - Characters(row[i]), ' ');
-        if (columns_[i] == 'r') line += space;
-        if (i + 1 < row.size()) {
-          line += row[i] + (columns_[i] == 'l' ? space : "") + "  ";
-        } else {
-          line += columns_[i] == 'l' ? Wrapped(row[i], room, Characters(line))
-                                     : row[i];
-        }
+    for (size_t first = keys; first < all;) {
+      size_t width = 0, end = first;
+      for (size_t i = 0; i < keys; ++i) width += widths_[i] + 2;
+      do {
+        width += LeastWidth(end++) + 2;
+      } while (end < all && width + LeastWidth(end) <= characters);
+      if (first > keys) text += '\n';
+      for (const auto& row : rows_) {
+        text += Line(row, keys, first, end, characters);
       }
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += line + '\n';
+      first = end;
     }
     return text;
   }
@@ -69,6 +68,35 @@ class Table {
   }
 
  private:
+  bool IsWrapped(size_t column) const {
+    return column + 1 == columns_.size() && columns_[column] == 'l';
+  }
+
+  size_t LeastWidth(size_t column) const {
+    return IsWrapped(column) ? std::min<size_t>(widths_[column], 20)
+                             : widths_[column];
+  }
+
+  // The first `keys` cells and those from `first` to before `end`.
+  std::string Line(const std::vector<std::string>& row, size_t keys,
+                   size_t first, size_t end, size_t characters) const {
+    std::string line;
+    const auto add = [&](size_t i) {
+      if (i > 0) line += "  ";
+      const std::string space(widths_[i] - Characters(row[i]), ' ');
+      if (IsWrapped(i)) {
+        const size_t indent = Characters(line);
+        const size_t room = characters > indent ? characters - indent : 0;
+        line += Wrapped(row[i], std::max<size_t>(room, 16), indent);
+      } else {
+        line += columns_[i] == 'l' ? row[i] + space : space + row[i];
+      }
+    };
+    for (size_t i = 0; i < keys; ++i) add(i);
+    for (size_t i = first; i < end; ++i) add(i);
+    return line.erase(line.find_last_not_of(' ') + 1) + '\n';
+  }
+
   // Words in lines of at most `width` characters, where they allow it; all but
   // the first behind `indent` spaces.
   static std::string Wrapped(std::string_view text, size_t width,

@@ -14,11 +14,9 @@ namespace fedmrn::train {
 namespace {
 
 const CnnSpec kSpecs[] = {
-    {"cnn4",
-     "4 convolutions, 32 to 256 channels, and a linear layer",
-     {{32, true}, {64, true}, {128, true}, {256, true}}},
+    // Convolutions of 32 to 256 channels, then a linear layer.
+    {"cnn4", {{32, true}, {64, true}, {128, true}, {256, true}}},
     {"cnn8",
-     "8 convolutions, 32 to 256 channels, and a linear layer",
      {{32, false},
       {32, true},
       {64, false},
@@ -30,8 +28,6 @@ const CnnSpec kSpecs[] = {
 };
 
 }  // namespace
-
-std::span<const CnnSpec> CnnSpecs() { return kSpecs; }
 
 const CnnSpec* FindCnn(std::string_view name) {
   for (const CnnSpec& spec : kSpecs) {

@@ -23,11 +23,9 @@ struct CnnBlock {
 
 struct CnnSpec {
   std::string_view name;
-  std::string_view summary;
   std::vector<CnnBlock> blocks;
 };
 
-std::span<const CnnSpec> CnnSpecs();
 const CnnSpec* FindCnn(std::string_view name);  // null if there is none
 
 struct ImageShape {
