@@ -466,7 +466,7 @@ TEST(ConfigTest, DescribesKeys) {
   EXPECT_EQ(DescribeKey("seed").role, KeyRole::kSeed);
   EXPECT_EQ(DescribeKey("partition.clients").role, KeyRole::kData);
   EXPECT_EQ(DescribeKey("partition.alpha").role, KeyRole::kPartition);
-  // Of another version.
+  // Another version may have this one.
   const ConfigKey unknown = DescribeKey("method.sparkle");
   EXPECT_EQ(unknown.short_name, "sparkle");
   EXPECT_EQ(unknown.role, KeyRole::kMethod);

@@ -27,7 +27,8 @@ struct Score {
   double loss = 0;
   double metric = 0;  // right answers; see Model::metric
   uint64_t count = 0;
-  // Of pixels: how often class [truth * classes + answer]; else empty.
+  // Where pixels have classes, [truth * classes + answer] counts how often one
+  // was taken for another; else it is empty.
   std::vector<uint64_t> confusion;
 
   void Add(const Score& part);

@@ -37,7 +37,8 @@
 #include "fedmrn/core/draws.h"
 #include "fedmrn/train/torch/pickled.h"
 
-// Of OpenBLAS, which has threads of its own; null with another BLAS.
+// OpenBLAS has threads of its own, and this sets their number; it is null with
+// another BLAS.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
 
 namespace fedmrn::train {
@@ -141,7 +142,8 @@ struct Slot {
   at::Tensor tensor() const { return object->getSlot(index).toTensor(); }
 };
 
-// Of all tensors, depth first: the same order for every copy of a module.
+// Visits all tensors, depth first: in the same order for every copy of a
+// module.
 void FindSlots(const Module& module, const std::string& prefix,
                std::vector<Slot>& slots) {
   const auto object = module._ivalue();
