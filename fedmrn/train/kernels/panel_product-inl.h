@@ -85,19 +85,35 @@ HWY_INLINE void MultiplyTileOfHeight(size_t height, const float* a, size_t row,
   MultiplyTile<kAdd, kPanels, kMostRows>(a, row, step, rows, b, inner, c);
 }
 
-// All rows of kPanels. The tiles are as few and as equal as possible, for one
-// of a row or two takes as long as one of four: it waits for its own sums.
+// Calls visit(first, count) for all parts of `total`: as few as `most` allows,
+// and as equal as possible.
+template <typename Visit>
+HWY_INLINE void ForEachPart(size_t total, size_t most, const Visit& visit) {
+  size_t first = 0;
+  for (size_t parts = (total + most - 1) / most; parts > 0; --parts) {
+    const size_t count = (total - first + parts - 1) / parts;
+    visit(first, count);
+    first += count;
+  }
+}
+
+// All rows of kPanels: whole tiles, and the last two equal, for a tile of a row
+// or two takes as long as one of four, since it waits for its own sums.
 template <bool kAdd, size_t kPanels>
 HWY_INLINE void MultiplyTiles(const float* a, size_t row, size_t step,
                               size_t rows, const float* b, size_t inner,
                               float* c) {
-  size_t first = 0;
-  for (size_t tiles = (rows + kTileRows - 1) / kTileRows; tiles > 0; --tiles) {
-    const size_t height = (rows - first + tiles - 1) / tiles;
-    MultiplyTileOfHeight<kAdd, kPanels>(height, a + first * row, row, step,
-                                        rows, b, inner, c + first * kPanel);
-    first += height;
+  size_t whole = 0;
+  for (; rows - whole >= 2 * kTileRows; whole += kTileRows) {
+    MultiplyTile<kAdd, kPanels, kTileRows>(a + whole * row, row, step, rows, b,
+                                           inner, c + whole * kPanel);
   }
+  const auto multiply = [&](size_t first, size_t height) HWY_ATTR {
+    const size_t r = whole + first;
+    MultiplyTileOfHeight<kAdd, kPanels>(height, a + r * row, row, step, rows, b,
+                                        inner, c + r * kPanel);
+  };
+  ForEachPart(rows - whole, kTileRows, multiply);
 }
 
 // c[panel][r][16] (+)= sum over k < inner of

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <type_traits>
 
 #include "fedmrn/base/check.h"
 
@@ -21,11 +21,10 @@ inline constexpr size_t kElements = 36;
 // The 36 matrices would else begin at equal places of the cache's sets.
 inline constexpr size_t kPadding = 16;
 
-// Tiles worked on together: as many as keep both sides of the products in the
-// second-level cache, but enough to pay for reading the weights.
+// Most tiles worked on together: as many as keep both sides of the products in
+// the second-level cache, but enough to pay for reading the weights.
 inline size_t TilesAtOnce(uint32_t in_channels, uint32_t out_channels) {
-  return std::clamp<size_t>(6000 / (in_channels + out_channels) / 6 * 6, 30,
-                            96);
+  return std::clamp<size_t>(6000 / (in_channels + out_channels), 32, 96);
 }
 
 // Floats between one of the 36 matrices and the next.
@@ -251,9 +250,9 @@ HWY_NOINLINE void TransformOutputGradient(const Activation& at,
 // --- The three operations ----------------------------------------------------
 
 template <bool kBackward>
-HWY_INLINE void TransformWeights(uint32_t in_channels, uint32_t out_channels,
-                                 const float* HWY_RESTRICT weights,
-                                 float* HWY_RESTRICT transformed) {
+HWY_NOINLINE void TransformWeights(uint32_t in_channels, uint32_t out_channels,
+                                   const float* HWY_RESTRICT weights,
+                                   float* HWY_RESTRICT transformed) {
   const D d;
   const size_t inner = kBackward ? out_channels : in_channels;
   const size_t outer = kBackward ? in_channels : out_channels;
@@ -293,8 +292,9 @@ HWY_INLINE void TransformWeights(uint32_t in_channels, uint32_t out_channels,
 HWY_NOINLINE void WinogradWeights(uint32_t in_channels, uint32_t out_channels,
                                   const float* weights, bool backward,
                                   float* transformed) {
-  (backward ? TransformWeights<true> : TransformWeights<false>)(
-      in_channels, out_channels, weights, transformed);
+  const auto transform =
+      backward ? TransformWeights<true> : TransformWeights<false>;
+  transform(in_channels, out_channels, weights, transformed);
 }
 
 HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
@@ -302,10 +302,8 @@ HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
                                    const Activation& out, float* y,
                                    float* scratch) {
   const Tiles tiles(in);
-  const size_t at_once = TilesAtOnce(in.channels, out.channels);
   const size_t weight_stride = MatrixStride(in.channels, out.channels);
-  for (size_t first = 0; first < tiles.count(); first += at_once) {
-    const size_t count = std::min(at_once, tiles.count() - first);
+  const auto convolve = [&](size_t first, size_t count) HWY_ATTR {
     const size_t in_stride = MatrixStride(count, in.channels);
     const size_t out_stride = MatrixStride(count, out.channels);
     float* const products = scratch + kElements * in_stride;
@@ -316,7 +314,8 @@ HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
                             out.channels / kPanel, products + e * out_stride);
     }
     TransformOutput(out, tiles, products, first, count, out_stride, y);
-  }
+  };
+  ForEachPart(tiles.count(), TilesAtOnce(in.channels, out.channels), convolve);
 }
 
 HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
@@ -327,24 +326,29 @@ HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
                                           float* scratch) {
   const D d;
   const Tiles tiles(in);
-  const size_t at_once = TilesAtOnce(in.channels, out.channels);
   const size_t weight_stride = MatrixStride(in.channels, out.channels);
-  std::memset(transformed, 0, kElements * weight_stride * sizeof(float));
-  for (size_t first = 0; first < tiles.count(); first += at_once) {
-    const size_t count = std::min(at_once, tiles.count() - first);
+  const auto add_tiles = [&](size_t first, size_t count) HWY_ATTR {
     const size_t in_stride = MatrixStride(count, in.channels);
     const size_t out_stride = MatrixStride(count, out.channels);
     float* const gradients = scratch + kElements * in_stride;
     TransformInput(in, tiles, x, first, count, in_stride, scratch);
     TransformOutputGradient(out, tiles, y_gradient, first, count, out_stride,
                             gradients);
-    for (size_t e = 0; e < kElements; ++e) {
-      MultiplyPanels<true>(scratch + e * in_stride, 1, in.channels, in.channels,
-                           gradients + e * out_stride, count,
-                           out.channels / kPanel,
-                           transformed + e * weight_stride);
+    const auto multiply = [&](auto add_to_former) HWY_ATTR {
+      for (size_t e = 0; e < kElements; ++e) {
+        MultiplyPanels<add_to_former()>(scratch + e * in_stride, 1, in.channels,
+                                        in.channels, gradients + e * out_stride,
+                                        count, out.channels / kPanel,
+                                        transformed + e * weight_stride);
+      }
+    };
+    if (first == 0) {
+      multiply(std::false_type());
+    } else {
+      multiply(std::true_type());
     }
-  }
+  };
+  ForEachPart(tiles.count(), TilesAtOnce(in.channels, out.channels), add_tiles);
   // G^T u G, back to OIHW.
   HWY_ALIGN float g[9][kPanel];
   for (size_t panel = 0; panel < out.channels; panel += kPanel) {
@@ -458,6 +462,7 @@ void WinogradWeightsGradient(const Activation& in, const float* x,
                              float* transformed, float* weights_gradient,
                              float* scratch) {
   CheckPair(in, out);
+  FEDMRN_CHECK(in.size() > 0);  // the first tiles overwrite the gradient
   HWY_DYNAMIC_DISPATCH(WinogradWeightsGradient)
   (in, x, out, y_gradient, transformed, weights_gradient, scratch);
 }

@@ -17,7 +17,8 @@ struct Shape {
 std::vector<Shape> Shapes() {
   std::vector<Shape> shapes = {{2, 32, 64, 14, 14}, {3, 64, 32, 7, 7},
                                {5, 16, 32, 3, 3},   {1, 32, 32, 16, 16},
-                               {70, 16, 16, 3, 4},  {1, 16, 16, 1, 1}};
+                               {96, 16, 16, 3, 4},  {100, 16, 16, 3, 4},
+                               {1, 16, 16, 1, 1}};
   for (uint32_t size = 2; size <= 9; ++size) {
     shapes.push_back({1, 16, 48, size, 11 - size});
   }
