@@ -140,13 +140,13 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
     }
   }
 
-  fmt::print(
-      "One round, {} clients, the size of the paper's CNN4: {} parameters to\n"
-      "compress and {} batch-norm values that travel as float32. The updates "
-      "are\nsynthetic: Gaussian, half shared by all clients. mrn-*: uniform "
-      "noise, {}.\n\n",
-      clients, report::Grouped(params), report::Grouped(layout.plain_values()),
-      kNoise.magnitude);
+  PrintParagraph(fmt::format(
+      "One round, {}, the size of the paper's CNN4: {} parameters to compress "
+      "and {} batch-norm values that travel as float32. The updates are "
+      "synthetic: Gaussian, half shared by all clients. mrn-*: uniform noise, "
+      "{}.",
+      report::Counted(clients, "client"), report::Grouped(params),
+      report::Grouped(layout.plain_values()), kNoise.magnitude));
   Table table("lrrrrrr");
   table.Add({"codec", "frame bytes", "bits/param", "vs float32", "error/mean",
              "encode ms", "add ms"});
@@ -186,12 +186,13 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
     }
   }
   table.Print();
-  fmt::print(
-      "\nBytes are lengths of real frames, bits those of whole frames; bytes "
-      "and times\nare per client. error/mean: |server's mean - exact mean| / "
-      "|exact mean|. A\nFedMRN client trains with its mask in place; here "
-      "finished updates are masked,\nthe paper's weaker \"FedAvg w. "
-      "SM\". mask carries probabilities (FedPM's), not\nupdates.\n\n");
+  fmt::print("\n");
+  PrintParagraph(
+      "Bytes are lengths of real frames, bits those of whole frames; bytes and "
+      "times are per client. error/mean: |server's mean - exact mean| / |exact "
+      "mean|. A FedMRN client trains with its mask in place; here finished "
+      "updates are masked, the paper's weaker \"FedAvg w. SM\". mask carries "
+      "probabilities (FedPM's), not updates.");
   if (out_dir.empty()) {
     fmt::print(
         "Next: fedmrn codecs --out frames; "

@@ -97,23 +97,6 @@ class Table {
     return line.erase(line.find_last_not_of(' ') + 1) + '\n';
   }
 
-  // Words in lines of at most `width` characters, where they allow it; all but
-  // the first behind `indent` spaces.
-  static std::string Wrapped(std::string_view text, size_t width,
-                             size_t indent) {
-    std::string wrapped;
-    while (Characters(text) > width) {
-      const size_t most = CutTo(text, width + 1).size();
-      size_t space = text.substr(0, most).rfind(' ');
-      if (space == text.npos) space = text.find(' ');
-      if (space == text.npos) break;
-      wrapped +=
-          std::string(text.substr(0, space)) + '\n' + std::string(indent, ' ');
-      text.remove_prefix(space + 1);
-    }
-    return wrapped + std::string(text);
-  }
-
   std::string columns_;
   std::vector<size_t> widths_;
   std::vector<std::vector<std::string>> rows_;

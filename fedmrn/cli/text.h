@@ -50,6 +50,23 @@ inline std::string CutTo(std::string_view text, size_t characters) {
   return std::string(text.substr(0, end));
 }
 
+// Words in lines of at most `width` characters, where they allow it; all but
+// the first behind `indent` spaces.
+inline std::string Wrapped(std::string_view text, size_t width,
+                           size_t indent = 0) {
+  std::string wrapped;
+  while (Characters(text) > width) {
+    const size_t most = CutTo(text, width + 1).size();
+    size_t space = text.substr(0, most).rfind(' ');
+    if (space == text.npos) space = text.find(' ');
+    if (space == text.npos) break;
+    wrapped += std::string(text.substr(0, space)) + '\n';
+    wrapped += std::string(indent, ' ');
+    text.remove_prefix(space + 1);
+  }
+  return wrapped + std::string(text);
+}
+
 struct TerminalSize {
   size_t columns = 80, rows = 24;
 };
@@ -65,6 +82,14 @@ inline std::optional<TerminalSize> TerminalOf(int descriptor) {
     if (size.ws_row > 2) terminal.rows = size.ws_row;
   }
   return terminal;
+}
+
+// A paragraph on stdout and an empty line, 80 characters wide or as the
+// terminal is, if that is narrower.
+inline void PrintParagraph(std::string_view text) {
+  const size_t columns =
+      TerminalOf(STDOUT_FILENO).value_or(TerminalSize()).columns;
+  fmt::print("{}\n\n", Wrapped(text, std::min<size_t>(columns, 80)));
 }
 
 }  // namespace fedmrn::cli
