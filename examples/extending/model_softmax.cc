@@ -34,9 +34,9 @@ class Softmax final : public train::Network {
     return score.loss / batch.examples;
   }
 
-  train::Score sim::Evaluate(const train::Batch& batch,
-                             std::span<const float> weights,
-                             std::span<const float> biases) override {
+  train::Score Evaluate(const train::Batch& batch,
+                        std::span<const float> weights,
+                        std::span<const float> biases) override {
     Scores(batch, weights, biases);
     return train::CrossEntropy(scores_, batch.labels, nullptr);
   }
