@@ -13,40 +13,11 @@ import subprocess
 import tempfile
 import unittest
 
-PROGRAM = os.environ["FEDMRN_PROGRAM"]
+from program_test import PROGRAM, ProgramTest
+
 TESTDATA = pathlib.Path(os.environ["FEDMRN_TESTDATA"])
 CODECS = ("float32 float16 mrn-binary mrn-signed signsgd topk terngrad drive "
           "eden mask").split()
-
-
-def run(*args, stdin=b""):
-    return subprocess.run([PROGRAM, *map(str, args)], input=stdin,
-                          capture_output=True, timeout=600, check=False)
-
-
-class ProgramTest(unittest.TestCase):
-    """What the tests of every verb use."""
-
-    def setUp(self):
-        self.folder = pathlib.Path(self.enterContext(
-            tempfile.TemporaryDirectory()))
-
-    def succeed(self, *args, **kwargs):
-        done = run(*args, **kwargs)
-        self.assertEqual(done.returncode, 0, done.stderr.decode())
-        return done.stdout.decode()
-
-    def fail_with(self, message, *args, **kwargs):
-        """Exit code 2 and one line on stderr; returns stdout."""
-        done = run(*args, **kwargs)
-        self.assertEqual(done.returncode, 2, done)
-        self.assertEqual(done.stderr.decode(), message + "\n")
-        return done.stdout.decode()
-
-    if not hasattr(unittest.TestCase, "enterContext"):  # before Python 3.11
-        def enterContext(self, context):
-            self.addCleanup(context.__exit__, None, None, None)
-            return context.__enter__()
 
 
 class CliTest(ProgramTest):
@@ -74,10 +45,10 @@ class CliTest(ProgramTest):
                      ["codecs", "--clients", "none"], ["demo", "--rounds", "0"],
                      ["demo", "--data", "mnist"], ["data"],
                      ["run", "--rounds.count", "0"]):
-            done = run(*args)
+            done = self.run_it(*args)
             self.assertEqual(done.returncode, 2, args)
-            self.assertNotEqual(done.stderr, b"", args)
-            self.assertEqual(done.stdout, b"", args)
+            self.assertNotEqual(done.stderr, "", args)
+            self.assertEqual(done.stdout, "", args)
 
 
 class CodecsTest(ProgramTest):
@@ -116,10 +87,10 @@ class CodecsTest(ProgramTest):
     def test_folder_that_cannot_be(self):
         blocker = self.folder / "file"
         blocker.write_bytes(b"")
-        done = run("codecs", "--clients", 1, "--out", blocker / "frames")
+        done = self.run_it("codecs", "--clients", 1, "--out", blocker / "frames")
         self.assertEqual(done.returncode, 2)
         self.assertIn(f"{blocker}/frames: cannot create it: Not a directory",
-                      done.stderr.decode())
+                      done.stderr)
 
 
 class InspectTest(ProgramTest):
@@ -284,7 +255,7 @@ class InspectTest(ProgramTest):
             "inspect", path)
         self.assertRegex(out, r"checksum +8 B  BAD: should be 0x[0-9a-f]{16}\n")
         self.assertLessEqual(max(map(len, out.splitlines()[1:])), 80)
-        view = json.loads(run("inspect", "--json", path).stdout)
+        view = json.loads(self.run_it("inspect", "--json", path).stdout)
         self.assertIs(view["valid"], False)
         self.assertEqual(view["error"],
                          {"offset": len(data) - 8, "message": message})
@@ -310,8 +281,8 @@ class InspectTest(ProgramTest):
     def test_every_saved_frame(self):
         for path in sorted((TESTDATA / "fuzz" / "frame").iterdir()):
             with self.subTest(path.name):
-                done = run("inspect", path)
-                parsed = run("inspect", "--json", path)
+                done = self.run_it("inspect", path)
+                parsed = self.run_it("inspect", "--json", path)
                 self.assertIn(done.returncode, (0, 2), done)
                 self.assertEqual(parsed.returncode, done.returncode)
                 view = json.loads(parsed.stdout)
@@ -329,7 +300,7 @@ class InspectTest(ProgramTest):
             "inspect", path)
         self.assertEqual(out, "")
         # Endless, so it must not be read to its end.
-        done = run("inspect", "/dev/zero")
+        done = self.run_it("inspect", "/dev/zero")
         self.assertEqual(done.returncode, 2)
 
     def test_unreadable(self):

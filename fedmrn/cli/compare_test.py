@@ -14,7 +14,6 @@ import time
 import tomllib
 import unittest
 
-from cli_test import PROGRAM, run
 from run_test import RunVerbTest
 
 CONFIG = """[data]
@@ -62,9 +61,9 @@ class GridTest(RunVerbTest):
 
     def done(self, *args, code=0):
         """stdout and stderr of a program that must end in this way."""
-        done = run(*args)
+        done = self.run_it(*args)
         self.assertEqual(done.returncode, code, done)
-        return done.stdout.decode(), done.stderr.decode()
+        return done.stdout, done.stderr
 
     def result(self, name):
         return json.loads((self.out / name / "run.json").read_text())
@@ -162,9 +161,8 @@ class CompareTest(GridTest):
         command = ["compare", self.grid, "--profile", "long", "--jobs", 2,
                    "--out"]
         self.done(*command, self.folder / "whole")
-        with subprocess.Popen([PROGRAM, *map(str, command), str(self.out)],
-                              stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL) as program:
+        with self.start(*command, self.out, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL) as program:
             first = self.out / "fedavg-seed1" / "rounds.csv"
             while not first.exists():
                 self.assertIsNone(program.poll())

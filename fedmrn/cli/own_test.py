@@ -10,38 +10,22 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy
 import torch
 
-PROGRAM = os.environ["FEDMRN_PROGRAM"]
+from program_test import ProgramTest
+
 README = pathlib.Path(os.environ["FEDMRN_README"])
 
 
-class OwnTest(unittest.TestCase):
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def run_program(self, *arguments):
-        return subprocess.run(
-            [PROGRAM, "run", "--partition.clients=4",
-             "--rounds.clients_per_round=2", "--rounds.count=2",
-             "--train.epochs=1", "--train.batch=16", *arguments],
-            cwd=self.folder, capture_output=True, text=True, timeout=300,
-            check=False)
-
-    def succeed(self, *arguments):
-        done = self.run_program(*arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done
+class OwnTest(ProgramTest):
+    words = ["run", "--partition.clients=4", "--rounds.clients_per_round=2",
+             "--rounds.count=2", "--train.epochs=1", "--train.batch=16"]
 
     def refused(self, *arguments):
-        done = self.run_program(*arguments)
+        done = self.run_it(*arguments)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertNotIn("Exception raised", done.stderr)
         return done.stderr.splitlines()[-1]
@@ -105,11 +89,12 @@ class OwnTest(unittest.TestCase):
         numpy.savez(self.folder / "line.npz", x=x,
                     y=(x @ numpy.arange(6) / 6).astype("f4")[:, None])
         self.save(torch.nn.Linear(6, 1), "linear.pt")
-        done = self.succeed("--model.torchscript=linear.pt",
-                            "--data.name=npz", "--data.path=line.npz",
-                            "--method.name=fedavg", "--rounds.count=8",
-                            "--train.epochs=5", "--train.lr=0.1",
-                            "--out", "line")
+        done = self.run_it("--model.torchscript=linear.pt",
+                           "--data.name=npz", "--data.path=line.npz",
+                           "--method.name=fedavg", "--rounds.count=8",
+                           "--train.epochs=5", "--train.lr=0.1",
+                           "--out", "line")
+        self.assertEqual(done.returncode, 0, done.stderr)
         # No share of 100 %.
         score = r"-?\d+\.\d{4}"
         self.assertRegex(done.stdout, rf"^R2 +{score} after round \d+, best "

@@ -6,15 +6,13 @@ ctest sets the environment: FEDMRN_PROGRAM.
 
 import json
 import os
-import pathlib
 import re
 import shutil
-import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
-PROGRAM = os.environ["FEDMRN_PROGRAM"]
+from program_test import ProgramTest
+
 CONFIG = """seed = 3
 [data]
 name = "synthetic"
@@ -26,38 +24,24 @@ labels_per_client = 3
 """
 
 
-class PartitionVerbTest(unittest.TestCase):
+class PartitionVerbTest(ProgramTest):
     """What all tests here use."""
 
+    words = ["partition"]
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.config = self.folder / "config.toml"
         self.config.write_text(CONFIG)
 
-    def run_it(self, *args, **kwargs):
-        return subprocess.run([PROGRAM, "partition", *map(str, args)],
-                              capture_output=True, cwd=self.folder,
-                              timeout=600, check=False, **kwargs)
-
     def succeed(self, *args):
         done = self.run_it(*args)
-        self.assertEqual(done.returncode, 0, done)
-        self.assertEqual(done.stderr, b"")
-        return done.stdout.decode()
-
-    def fail_with(self, message, *args):
-        done = self.run_it(*args)
-        self.assertEqual(done.returncode, 2, done)
-        self.assertEqual(done.stderr.decode(), message + "\n")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout
 
     def view(self, *settings):
         args = [word for setting in settings for word in ("--set", setting)]
         return json.loads(self.succeed(self.config, "--json", *args))
-
-    def files(self):
-        return sorted(path.name for path in self.folder.iterdir())
 
 
 class PartitionTest(PartitionVerbTest):
@@ -155,8 +139,8 @@ fraction = 1
         for args, code in (([], 0), (["--out", "a.png"], 1)):
             done = self.run_it(self.config, *args, env=path)
             self.assertEqual(done.returncode, code, done)
-            self.assertIn(b"apt install gnuplot-nox", done.stderr)
-            self.assertIn(b"labels per client", done.stdout)
+            self.assertIn("apt install gnuplot-nox", done.stderr)
+            self.assertIn("labels per client", done.stdout)
         self.assertEqual(self.files(), ["config.toml"])
 
 

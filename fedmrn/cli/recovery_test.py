@@ -12,11 +12,11 @@ import os
 import pathlib
 import random
 import subprocess
-import tempfile
 import time
 import unittest
 
-PROGRAM = os.environ["FEDMRN_PROGRAM"]
+from program_test import ProgramTest
+
 FMNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
 HEADER = ("round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,"
           "downlink_bytes,"
@@ -39,34 +39,19 @@ def settings(**changed):
     return words
 
 
-class RunFolderTest(unittest.TestCase):
+class RunFolderTest(ProgramTest):
     """What all tests here use."""
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def start(self, *args):
-        return subprocess.Popen([PROGRAM, "run", *map(str, args)],
-                                cwd=self.folder, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE)
-
-    def run_it(self, *args):
-        with self.start(*args) as process:
-            out, err = process.communicate(timeout=600)
-        return process.returncode, out.decode(), err.decode()
+    words = ["run"]
 
     def succeed(self, out, *args):
-        code, _, err = self.run_it("--out", out, *args)
-        self.assertEqual(code, 0, err)
+        super().succeed("--out", out, *args)
         return self.result(out)
 
     def refuse(self, *args):
-        code, out, err = self.run_it(*args)
-        self.assertEqual(code, 2, err)
-        self.assertEqual(out, "")
-        return err
+        done = self.run_it(*args)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+        return done.stderr
 
     def rows(self, out):
         """rounds.csv without what a clock measured."""
@@ -133,10 +118,10 @@ class RecoveryTest(RunFolderTest):
         data = bytearray(newest.read_bytes())
         data[len(data) // 2] ^= 1
         newest.write_bytes(data)
-        code, _, err = self.run_it("--out", "out", "--resume", *config)
-        self.assertEqual(code, 0, err)
-        self.assertIn(f"{newest.name} is damaged", err)
-        self.assertIn("goes on after round 2\n", err)
+        done = self.run_it("--out", "out", "--resume", *config)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(f"{newest.name} is damaged", done.stderr)
+        self.assertIn("goes on after round 2\n", done.stderr)
         self.assertEqual(self.result("out"), expected)
 
     def test_changed_config(self):

@@ -10,14 +10,13 @@ import copy
 import csv
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 
-PROGRAM = os.environ["FEDMRN_PROGRAM"]
+from program_test import ProgramTest
+
 CHROMIUM = shutil.which("chromium")
 PARAMS, DENSE = 389920, 1920
 CONFIG = {
@@ -125,34 +124,26 @@ HTML_COMMAND = ("fedmrn run 'runs/&lt;i&gt;'\\''a b/config.toml' "
                 "--out 'runs/&lt;i&gt;'\\''a b-again'")
 
 
-class ReportVerbTest(unittest.TestCase):
+class ReportVerbTest(ProgramTest):
     """What all tests here use."""
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.runs = self.folder / "runs"
+    words = ["report"]
 
-    def run_it(self, *args, **kwargs):
-        return subprocess.run([PROGRAM, "report", *map(str, args)],
-                              capture_output=True, cwd=self.folder, text=True,
-                              timeout=600, check=False, **kwargs)
+    def setUp(self):
+        super().setUp()
+        self.runs = self.folder / "runs"
 
     def succeed(self, *args):
         done = self.run_it(*args)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         return done.stdout
 
-    def fail_with(self, message, *args, code=2, **kwargs):
-        done = self.run_it(*args, **kwargs)
-        self.assertEqual(done.returncode, code, done)
-        self.assertEqual(done.stdout, "")
-        self.assertEqual(done.stderr, f"fedmrn report: {message}\n")
+    def fail_with(self, message, *args, **kwargs):
+        out = super().fail_with(f"fedmrn report: {message}", *args, **kwargs)
+        self.assertEqual(out, "")
 
     def files(self):
-        return sorted(path.name for path in self.folder.iterdir()
-                      if path.name != "runs")
+        return [name for name in super().files() if name != "runs"]
 
 
 class ReportTest(ReportVerbTest):

@@ -13,12 +13,11 @@ import pty
 import re
 import signal
 import struct
-import subprocess
 import termios
 import time
 import unittest
 
-from cli_test import PROGRAM, ProgramTest, run
+from program_test import ProgramTest
 
 SMALL = ["--data.name", "synthetic", "--data.train_examples", "1000",
          "--data.test_examples", "200", "--partition.clients", "20",
@@ -34,8 +33,7 @@ class RunVerbTest(ProgramTest):
         terminal, end = pty.openpty()
         fcntl.ioctl(end, termios.TIOCSWINSZ,
                     struct.pack("4H", 24, columns, 0, 0))
-        with subprocess.Popen([PROGRAM, *map(str, args)], stdin=end,
-                              stdout=end, stderr=end) as program:
+        with self.start(*args, stdin=end, stdout=end, stderr=end) as program:
             os.close(end)
             out = b""
             while True:
@@ -49,9 +47,7 @@ class RunVerbTest(ProgramTest):
 
     def interrupt(self, ready, *args, after=0.0):
         """Ctrl-C once the program has shown that it is ready."""
-        with subprocess.Popen([PROGRAM, *map(str, args)], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE
-                              ) as program:
+        with self.start(*args, text=True) as program:
             seen = ""
             while ready not in seen:
                 line = program.stderr.readline()
@@ -71,10 +67,10 @@ class RunTest(RunVerbTest):
 
     def test_plain_lines_in_a_pipe(self):
         out = self.folder / "new" / "run"
-        done = run("run", *SMALL, "--rounds.count", 3, "--train.epochs", 1,
-                   "--out", out)
+        done = self.run_it("run", *SMALL, "--rounds.count", 3,
+                           "--train.epochs", 1, "--out", out)
         self.assertEqual(done.returncode, 0, done)
-        lines = done.stderr.decode().splitlines()
+        lines = done.stderr.splitlines()
         self.assertEqual(
             lines[0], "fedmrn on synthetic, cnn4: 4 of 20 clients a round (iid), "
             f"3 rounds; results in {out}")
@@ -87,7 +83,7 @@ class RunTest(RunVerbTest):
         with open(out / "rounds.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         view = dict(line.split(None, 1)
-                    for line in done.stdout.decode().splitlines())
+                    for line in done.stdout.splitlines())
         self.assertEqual(list(view), ["accuracy", "upload", "download", "time",
                                       "model", "results"])
         self.assertTrue(view["accuracy"].startswith(
@@ -110,12 +106,12 @@ class RunTest(RunVerbTest):
                          r"--resume goes on from the last checkpoint\n$", err)
         self.assertTrue(stop, err)
         at = int(stop[1])
-        self.assertIn("--resume goes on with it", run(
-            *settings, "--out", self.folder / "cut").stderr.decode())
-        done = run(*settings, "--out", self.folder / "cut", "--resume")
+        self.assertIn("--resume goes on with it", self.run_it(
+            *settings, "--out", self.folder / "cut").stderr)
+        done = self.run_it(*settings, "--out", self.folder / "cut", "--resume")
         self.assertEqual(done.returncode, 0, done)
         self.assertIn(f"goes on after round {at - 1}\nround {at}/3",
-                      done.stderr.decode())
+                      done.stderr)
         self.assertEqual(self.result("cut")["model_sha256"],
                          self.result("whole")["model_sha256"])
 
@@ -218,9 +214,7 @@ class DemoTest(RunVerbTest):
             name = "fmnist"
         environment = {**os.environ, "FEDMRN_DATA": str(self.folder),
                        "XDG_DATA_HOME": str(self.folder)}
-        done = subprocess.run([PROGRAM, "demo", "--data", name],
-                              capture_output=True, env=environment,
-                              cwd=self.folder, check=False, text=True)
+        done = self.run_it("demo", "--data", name, env=environment)
         self.assertEqual(done.returncode, 2, done)
         self.assertIn(f"To get it: fedmrn data get {name}\n", done.stderr)
         self.assertTrue(done.stderr.endswith(

@@ -7,40 +7,26 @@ ctest sets the environment: FEDMRN_PROGRAM.
 import csv
 import json
 import os
-import pathlib
 import shutil
-import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
-PROGRAM = os.environ["FEDMRN_PROGRAM"]
+from program_test import ProgramTest
+
 SMALL = ("--rounds", "512", "--seeds", "2")
 
 
-class TheoryTest(unittest.TestCase):
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def run_it(self, *args, **kwargs):
-        return subprocess.run([PROGRAM, "theory", *args], capture_output=True,
-                              cwd=self.folder, timeout=600, check=False,
-                              **kwargs)
+class TheoryTest(ProgramTest):
+    words = ["theory"]
 
     def succeed(self, *args):
         done = self.run_it(*args)
-        self.assertEqual(done.returncode, 0, done)
-        self.assertEqual(done.stderr, b"")
-        return done.stdout.decode()
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout
 
     def fail_with(self, message, *args):
-        done = self.run_it(*args)
-        self.assertEqual(done.returncode, 2, done)
-        self.assertEqual(done.stderr.decode(), f"fedmrn theory: {message}\n")
-        self.assertEqual(done.stdout, b"")
+        out = super().fail_with(f"fedmrn theory: {message}", *args)
+        self.assertEqual(out, "")
 
     def test_report(self):
         out = self.succeed(*SMALL)
@@ -122,7 +108,7 @@ class TheoryTest(unittest.TestCase):
                      ("--rounds", "many"), ("--nothing",)):
             done = self.run_it(*args)
             self.assertEqual(done.returncode, 2, done)
-            self.assertNotEqual(done.stderr, b"")
+            self.assertNotEqual(done.stderr, "")
         (self.folder / "file").write_text("")
         self.fail_with("file/a: cannot create it: Not a directory", "--out",
                        "file/a")
@@ -137,7 +123,7 @@ class TheoryTest(unittest.TestCase):
         done = self.run_it("--plot", "a.svg",
                            env={**os.environ, "PATH": str(self.folder)})
         self.assertEqual(done.returncode, 1, done)
-        self.assertIn(b"apt install gnuplot-nox", done.stderr)
+        self.assertIn("apt install gnuplot-nox", done.stderr)
 
 
 if __name__ == "__main__":
