@@ -2,12 +2,12 @@
 
 namespace fedmrn::cli {
 
-void AddBench(CLI::App& app, int& exit_code) {
-  CLI::App* bench = app.add_subcommand(
+void AddBench(Verb program) {
+  const Verb bench = program.AddVerb(
       "bench", "Measure speed, each figure beside its baseline");
-  bench->require_subcommand(1);
-  AddBenchCore(*bench, exit_code);
-  AddBenchTrain(*bench, exit_code);
+  bench.NeedsVerb();
+  AddBenchCore(bench);
+  AddBenchTrain(bench);
 }
 
 }  // namespace fedmrn::cli

@@ -1,7 +1,6 @@
 // Shared by the benches.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -43,7 +42,7 @@ inline void PrintRows(const std::vector<BenchRow>& rows) {
   table.Print();
 }
 
-void AddBenchCore(CLI::App& bench, int& exit_code);
-void AddBenchTrain(CLI::App& bench, int& exit_code);
+void AddBenchCore(Verb bench);
+void AddBenchTrain(Verb bench);
 
 }  // namespace fedmrn::cli

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "fedmrn/base/json.h"
 #include "fedmrn/cli/bench.h"
 #include "fedmrn/core/accumulate.h"
 #include "fedmrn/core/aggregate.h"
@@ -260,37 +260,37 @@ std::vector<BenchRow> RunCore(int repeats,
 
 }  // namespace
 
-void AddBenchCore(CLI::App& bench, int& exit_code) {
-  CLI::App* core = bench.add_subcommand(
+void AddBenchCore(Verb bench) {
+  const Verb core = bench.AddVerb(
       "core", "Noise, masks, transforms and aggregation, on one thread");
   struct Options {
     bool json = false;
     int repeats = 15;
   };
   auto options = std::make_shared<Options>();
-  core->add_flag("--json", options->json, "Print a JSON object");
-  core->add_option("--repeats", options->repeats, "Repetitions of each figure")
-      ->check(CLI::Range(3, 1000))
-      ->capture_default_str();
-  core->callback([options, &exit_code] {
+  core.AddFlag("--json", options->json, "Print a JSON object");
+  core.AddOption("--repeats", options->repeats, "Repetitions of each figure")
+      .Between(3, 1000)
+      .ShowDefault();
+  core.Do([options] {
     const auto rows = RunCore(options->repeats, [](const char* what) {
       fmt::print(stderr, "measuring {} ...\n", what);
     });
     const char* target =
         hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
     if (options->json) {
-      nlohmann::ordered_json out;
+      Json out;
       for (const BenchRow& row : rows) out[row.name] = row.value;
       out["simd"] = target;
       out["repeats"] = options->repeats;
       out["version"] = FEDMRN_VERSION;
-      fmt::print("{}\n", out.dump(2));
+      fmt::print("{}\n", JsonText(out, 2));
     } else {
       fmt::print("fedmrn {}, {}; medians of {} repetitions\n", FEDMRN_VERSION,
                  target, options->repeats);
       PrintRows(rows);
     }
-    exit_code = kExitOk;
+    return kExitOk;
   });
 }
 

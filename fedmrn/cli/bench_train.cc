@@ -6,12 +6,12 @@
 
 #include <barrier>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fedmrn/base/check.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/cli/bench.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/core/random.h"
@@ -292,7 +292,7 @@ Result<Figures> Measure(const TrainOptions& options) {
 void Print(const TrainOptions& options, const Figures& f) {
   const Subject& subject = FindSubject(options.model);
   if (options.json) {
-    nlohmann::ordered_json out;
+    Json out;
     out["model"] = options.model;
     out["method"] = options.method;
     out["speedup_vs_plain_libtorch"] = f.speedup_vs_plain;
@@ -306,7 +306,7 @@ void Print(const TrainOptions& options, const Figures& f) {
     out["batch"] = subject.batch;
     out["repeats"] = options.repeats;
     out["version"] = FEDMRN_VERSION;
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", JsonText(out, 2));
     return;
   }
   fmt::print("{}, {}, batch {}, {} clients side by side; medians of {} turns\n",
@@ -328,38 +328,35 @@ void Print(const TrainOptions& options, const Figures& f) {
 
 }  // namespace
 
-void AddBenchTrain(CLI::App& bench, int& exit_code) {
-  CLI::App* train = bench.add_subcommand(
+void AddBenchTrain(Verb bench) {
+  const Verb train = bench.AddVerb(
       "train", "Local training, one client per core, beside plain LibTorch");
   auto options = std::make_shared<TrainOptions>();
   std::vector<std::string> models;
   for (const Subject& subject : kSubjects) models.emplace_back(subject.model);
-  train->add_option("--model", options->model, "Model to measure")
-      ->check(CLI::IsMember(models))
-      ->capture_default_str();
+  train.AddOption("--model", options->model, "Model to measure")
+      .OneOf(models)
+      .ShowDefault();
   std::vector<std::string> methods;
   for (const train::Method& method : train::Methods())
     methods.emplace_back(method.name);
-  train->add_option("--method", options->method, "Method to measure")
-      ->check(CLI::IsMember(methods))
-      ->capture_default_str();
-  train->add_option("--repeats", options->repeats, "Turns of each figure")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  train->add_option("--threads", options->threads, "0: one per core")
-      ->check(CLI::Range(0, 256))
-      ->capture_default_str();
-  train->add_flag("--json", options->json, "Print a JSON object");
-  train->callback([options, &exit_code] {
+  train.AddOption("--method", options->method, "Method to measure")
+      .OneOf(methods)
+      .ShowDefault();
+  train.AddOption("--repeats", options->repeats, "Turns of each figure")
+      .Between(1, 1000)
+      .ShowDefault();
+  train.AddOption("--threads", options->threads, "0: one per core")
+      .Between(0, 256)
+      .ShowDefault();
+  train.AddFlag("--json", options->json, "Print a JSON object");
+  train.Do([options] {
     fmt::print(stderr, "measuring {} with {} ...\n", options->model,
                options->method);
     const Result<Figures> figures = Measure(*options);
-    if (!figures) {
-      exit_code = Fail("fedmrn bench train", figures.error());
-      return;
-    }
+    if (!figures) return Fail("fedmrn bench train", figures.error());
     Print(*options, *figures);
-    exit_code = kExitOk;
+    return kExitOk;
   });
 }
 

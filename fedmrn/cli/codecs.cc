@@ -206,24 +206,24 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
 
 }  // namespace
 
-void AddCodecs(CLI::App& app, int& exit_code) {
-  CLI::App* codecs = app.add_subcommand(
+void AddCodecs(Verb program) {
+  const Verb codecs = program.AddVerb(
       "codecs", "One round with every codec: bytes, error, time");
   struct Options {
     size_t clients = 10;
     std::string out_dir;
   };
   auto options = std::make_shared<Options>();
-  codecs->add_option("--clients", options->clients, "Clients in the round")
-      ->check(CLI::Range(1, 1000))
-      ->option_text("N=10");
+  codecs.AddOption("--clients", options->clients, "Clients in the round")
+      .Between(1, 1000)
+      .Text("N=10");
   codecs
-      ->add_option("--out", options->out_dir,
-                   "Write a frame of each codec to DIR/CODEC.frame")
-      ->option_text("DIR");
-  codecs->callback([options, &exit_code] {
+      .AddOption("--out", options->out_dir,
+                 "Write a frame of each codec to DIR/CODEC.frame")
+      .Text("DIR");
+  codecs.Do([options] {
     const Status done = RunCodecs(options->clients, options->out_dir);
-    exit_code = done ? kExitOk : Fail("fedmrn codecs", done.error());
+    return done ? kExitOk : Fail("fedmrn codecs", done.error());
   });
 }
 

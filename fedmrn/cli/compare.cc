@@ -126,20 +126,20 @@ int Compare(const CompareArguments& arguments) {
 
 }  // namespace
 
-void AddGridRunOptions(CLI::App& verb, std::string& out,
+void AddGridRunOptions(Verb verb, std::string& out,
                        const std::string& default_out, uint32_t& jobs) {
-  verb.add_option("--out", out, "Folder of all results; default " + default_out)
-      ->type_name("DIR");
-  verb.add_option("--jobs", jobs,
-                  "Runs at the same time; each has its share of the cores")
-      ->option_text(fmt::format("N={}", jobs))
-      ->check(CLI::PositiveNumber);
+  verb.AddOption("--out", out, "Folder of all results; default " + default_out)
+      .Type("DIR");
+  verb.AddOption("--jobs", jobs,
+                 "Runs at the same time; each has its share of the cores")
+      .Text(fmt::format("N={}", jobs))
+      .Positive();
 }
 
-void AddCompare(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand(
+void AddCompare(Verb program) {
+  const Verb verb = program.AddVerb(
       "compare", "Many runs side by side: methods, settings, seeds");
-  verb->footer(
+  verb.Footer(
       "  fedmrn compare grid.toml --dry-run\n"
       "  fedmrn compare grid.toml --profile paper --only method=fedavg,fedmrn\n"
       "  fedmrn compare grid.toml --set rounds.count=5 --out runs/short\n\n"
@@ -166,22 +166,21 @@ void AddCompare(CLI::App& app, int& exit_code) {
       "to\n"
       "DIR/summary.csv as well.");
   auto arguments = std::make_shared<CompareArguments>();
-  verb->add_option("grid", arguments->file, "TOML file, see below")
-      ->type_name("GRID.toml")
-      ->required();
-  verb->add_option("--profile", arguments->grid.profile,
-                   "Of the grid; default: its first")
-      ->type_name("NAME");
-  verb->add_option("--only", arguments->grid.only,
-                   "Narrows an axis, e.g. --only method=fedavg,fedmrn")
-      ->type_name("AXIS=VALUE,...")
-      ->allow_extra_args(false);
-  AddGridRunOptions(*verb, arguments->out, "runs/GRID-PROFILE",
-                    arguments->jobs);
-  verb->add_flag("--dry-run", arguments->dry_run,
-                 "List the runs and how far they are, and run nothing");
-  AddConfigOptions(*verb, arguments->grid.settings);
-  verb->callback([arguments, &exit_code] { exit_code = Compare(*arguments); });
+  verb.AddOption("grid", arguments->file, "TOML file, see below")
+      .Type("GRID.toml")
+      .Required();
+  verb.AddOption("--profile", arguments->grid.profile,
+                 "Of the grid; default: its first")
+      .Type("NAME");
+  verb.AddOption("--only", arguments->grid.only,
+                 "Narrows an axis, e.g. --only method=fedavg,fedmrn")
+      .Type("AXIS=VALUE,...")
+      .OneEach();
+  AddGridRunOptions(verb, arguments->out, "runs/GRID-PROFILE", arguments->jobs);
+  verb.AddFlag("--dry-run", arguments->dry_run,
+               "List the runs and how far they are, and run nothing");
+  AddConfigOptions(verb, arguments->grid.settings);
+  verb.Do([arguments] { return Compare(*arguments); });
 }
 
 }  // namespace fedmrn::cli

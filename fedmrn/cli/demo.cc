@@ -119,29 +119,29 @@ int Demo(const DemoArguments& arguments) {
 
 }  // namespace
 
-void AddDemo(CLI::App& app, int& exit_code) {
-  CLI::App* demo = app.add_subcommand(
+void AddDemo(Verb program) {
+  const Verb demo = program.AddVerb(
       "demo", "FedAvg and FedMRN side by side, in a few minutes");
   auto arguments = std::make_shared<DemoArguments>();
-  demo->add_option("--rounds", arguments->rounds, "Rounds of each method")
-      ->option_text(fmt::format("N={}", arguments->rounds));
-  demo->add_option("--epochs", arguments->epochs,
-                   "Local epochs of a client in a round")
-      ->option_text(fmt::format("N={}", arguments->epochs));
-  demo->add_option("--seed", arguments->seed, "Of everything random")
-      ->option_text(fmt::format("N={}", arguments->seed));
-  demo->add_option("--data", arguments->data,
-                   "Data set; synthetic needs no download")
-      ->option_text("NAME=" + arguments->data);
-  demo->add_option("--out", arguments->out,
-                   "Keep the results, in DIR/fedavg and DIR/fedmrn")
-      ->option_text("DIR");
-  demo->footer(
+  demo.AddOption("--rounds", arguments->rounds, "Rounds of each method")
+      .Text(fmt::format("N={}", arguments->rounds));
+  demo.AddOption("--epochs", arguments->epochs,
+                 "Local epochs of a client in a round")
+      .Text(fmt::format("N={}", arguments->epochs));
+  demo.AddOption("--seed", arguments->seed, "Of everything random")
+      .Text(fmt::format("N={}", arguments->seed));
+  demo.AddOption("--data", arguments->data,
+                 "Data set; synthetic needs no download")
+      .Text("NAME=" + arguments->data);
+  demo.AddOption("--out", arguments->out,
+                 "Keep the results, in DIR/fedavg and DIR/fedmrn")
+      .Text("DIR");
+  demo.Footer(
       "100 clients with equal shares of the data, 10 of them in each round.\n"
       "All settings are the same for both methods except the learning rate,\n"
       "which is each method's own in the paper. The upload is the sum of the\n"
       "lengths of all frames; compression is FedAvg's over this one's.");
-  demo->callback([arguments, &exit_code] { exit_code = Demo(*arguments); });
+  demo.Do([arguments] { return Demo(*arguments); });
 }
 
 }  // namespace fedmrn::cli

@@ -7,13 +7,13 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "fedmrn/base/json.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/core/codec.h"
@@ -22,8 +22,6 @@
 
 namespace fedmrn::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A large file that is not a frame is not read to its end.
 Result<Bytes> ReadInput(const std::string& path) {
@@ -327,35 +325,30 @@ Json ToJson(const Report& report) {
 
 }  // namespace
 
-void AddInspect(CLI::App& app, int& exit_code) {
-  CLI::App* inspect = app.add_subcommand(
+void AddInspect(Verb program) {
+  const Verb inspect = program.AddVerb(
       "inspect", "Show what a frame file holds, and if it is sound");
   struct Options {
     std::string path;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  inspect->add_option("FRAME", options->path, "The frame's file; - for stdin")
-      ->required();
-  inspect->add_flag("--json", options->json, "Print a JSON object");
-  inspect->footer("Exit code: 0 for a valid frame, 2 otherwise.");
-  inspect->callback([options, &exit_code] {
+  inspect.AddOption("FRAME", options->path, "The frame's file; - for stdin")
+      .Required();
+  inspect.AddFlag("--json", options->json, "Print a JSON object");
+  inspect.Footer("Exit code: 0 for a valid frame, 2 otherwise.");
+  inspect.Do([options] {
     const Report report = Inspect(options->path);
     if (options->json) {
-      // A file's name need not be UTF-8.
-      fmt::print("{}\n", ToJson(report).dump(2, ' ', false,
-                                             Json::error_handler_t::replace));
+      fmt::print("{}\n", JsonText(ToJson(report), 2));
     } else {
       PrintText(report);
     }
-    if (report.error) {
-      std::fflush(stdout);
-      fmt::print(stderr, "fedmrn inspect: {}: {}\n", report.name,
-                 report.error->ToString());
-      exit_code = kExitBadInput;
-    } else {
-      exit_code = kExitOk;
-    }
+    if (!report.error) return kExitOk;
+    std::fflush(stdout);
+    fmt::print(stderr, "fedmrn inspect: {}: {}\n", report.name,
+               report.error->ToString());
+    return kExitBadInput;
   });
 }
 

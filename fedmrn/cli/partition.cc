@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fedmrn/base/json.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
@@ -18,8 +18,6 @@
 
 namespace fedmrn::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string config;
@@ -145,7 +143,7 @@ int Run(const Options& options) {
   const Result<report::ClientLabels> view = report::LoadClientLabels(*config);
   if (!view) return failed(view.error());
   if (options.json) {
-    fmt::print("{}\n", ToJson(*view).dump(2));
+    fmt::print("{}\n", JsonText(ToJson(*view), 2));
   } else {
     PrintTable(*view, options.all);
   }
@@ -166,20 +164,20 @@ int Run(const Options& options) {
 
 }  // namespace
 
-void AddPartition(CLI::App& app, int& exit_code) {
-  CLI::App* partition = app.add_subcommand(
+void AddPartition(Verb program) {
+  const Verb partition = program.AddVerb(
       "partition", "Show which examples a config gives to which client");
   auto options = std::make_shared<Options>();
-  partition->add_option("CONFIG", options->config,
-                        "The run's TOML file; without it, the defaults");
-  partition->add_option("--out", options->out,
-                        "The picture, .svg or .png (default partition.svg; "
-                        "with --json none)");
-  partition->add_flag("--no-picture", options->no_picture, "Draw nothing");
-  partition->add_flag("--all", options->all, "Print every client");
-  partition->add_flag("--json", options->json, "Print a JSON object");
-  AddConfigOptions(*partition, options->settings);
-  partition->callback([options, &exit_code] { exit_code = Run(*options); });
+  partition.AddOption("CONFIG", options->config,
+                      "The run's TOML file; without it, the defaults");
+  partition.AddOption("--out", options->out,
+                      "The picture, .svg or .png (default partition.svg; "
+                      "with --json none)");
+  partition.AddFlag("--no-picture", options->no_picture, "Draw nothing");
+  partition.AddFlag("--all", options->all, "Print every client");
+  partition.AddFlag("--json", options->json, "Print a JSON object");
+  AddConfigOptions(partition, options->settings);
+  partition.Do([options] { return Run(*options); });
 }
 
 }  // namespace fedmrn::cli

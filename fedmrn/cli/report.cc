@@ -101,32 +101,32 @@ Status Report(const Options& options) {
 
 }  // namespace
 
-void AddReport(CLI::App& app, int& exit_code) {
-  CLI::App* report = app.add_subcommand(
-      "report", "Finished runs on one page, beside the paper");
-  report->footer(
+void AddReport(Verb program) {
+  const Verb report =
+      program.AddVerb("report", "Finished runs on one page, beside the paper");
+  report.Footer(
       "  fedmrn report runs\n"
       "  fedmrn report runs --out results.html --csv results.csv\n\n"
       "Takes every folder with a run.json at or below DIR. Runs that differ\n"
       "only in their seed are averaged. The page is one file that opens from\n"
       "the disk, without network or script.");
   auto options = std::make_shared<Options>();
-  report->add_option("DIR", options->dirs, "Folders with results of fedmrn run")
-      ->required();
-  report->add_option("--out", options->out, "The page")
-      ->type_name("FILE")
-      ->capture_default_str();
-  report->add_option("--csv", options->csv, "Also a row per method and setting")
-      ->type_name("FILE");
-  report->add_option("--markdown", options->markdown, "Also the tables")
-      ->type_name("FILE");
+  report.AddOption("DIR", options->dirs, "Folders with results of fedmrn run")
+      .Required();
+  report.AddOption("--out", options->out, "The page")
+      .Type("FILE")
+      .ShowDefault();
+  report.AddOption("--csv", options->csv, "Also a row per method and setting")
+      .Type("FILE");
+  report.AddOption("--markdown", options->markdown, "Also the tables")
+      .Type("FILE");
   report
-      ->add_option("--plots", options->plots,
-                   "Also the page's pictures, as SVG and PNG")
-      ->type_name("DIR");
-  report->callback([options, &exit_code] {
+      .AddOption("--plots", options->plots,
+                 "Also the page's pictures, as SVG and PNG")
+      .Type("DIR");
+  report.Do([options] {
     const Status done = Report(*options);
-    exit_code = done ? kExitOk : Fail("fedmrn report", done.error());
+    return done ? kExitOk : Fail("fedmrn report", done.error());
   });
 }
 

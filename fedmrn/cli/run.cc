@@ -89,65 +89,57 @@ Result<sim::Config> ReadConfig(const std::string& file,
                       : sim::LoadConfig(file, settings);
 }
 
-void AddConfigOptions(CLI::App& verb, std::vector<std::string>& settings) {
-  verb.add_option_function<std::vector<std::string>>(
+void AddConfigOptions(Verb verb, std::vector<std::string>& settings) {
+  verb.OnOption(
           "--set",
-          [&settings](const std::vector<std::string>& given) {
-            settings.insert(settings.end(), given.begin(), given.end());
-          },
+          [&settings](const std::string& given) { settings.push_back(given); },
           "Overrides one key of the config, e.g. --set train.lr=0.03")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->trigger_on_parse();
-  verb.add_flag_callback(
-          "--skip-bad",
-          [&settings] { settings.push_back("data.skip_bad=true"); },
-          "Leave out images that cannot be read")
-      ->trigger_on_parse();
+      .Type("KEY=VALUE ...");
+  verb.OnFlag(
+      "--skip-bad", [&settings] { settings.push_back("data.skip_bad=true"); },
+      "Leave out images that cannot be read");
   for (const sim::ConfigKey& key : sim::ConfigKeys()) {
     std::string help(key.help);
     if (!key.choices.empty()) help += fmt::format(" ({})", key.choices);
-    verb.add_option_function<std::string>(
+    verb.OnOption(
             fmt::format("--{}", key.name),
             [&settings,
              name = std::string(key.name)](const std::string& value) {
               settings.push_back(name + "=" + value);
             },
             help)
-        ->type_name(std::string(key.type))
-        ->group("Keys of the config, as flags")
-        ->trigger_on_parse();
+        .Type(std::string(key.type))
+        .Group("Keys of the config, as flags");
   }
 }
 
-void AddRun(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand(
+void AddRun(Verb program) {
+  const Verb verb = program.AddVerb(
       "run", "Federated training: data, clients, rounds, results");
-  verb->footer(
+  verb.Footer(
       "  fedmrn run configs/fmnist-noniid2-fedmrn.toml\n"
       "  fedmrn run --data.name synthetic --rounds.count 5 --train.epochs 2\n\n"
       "Writes rounds.csv, run.json, model.pt, tb/ and checkpoints/ to the\n"
       "folder of results. A run that was stopped or killed goes on, to the\n"
       "same model, with the same command and --resume.");
   auto arguments = std::make_shared<RunArguments>();
-  verb->add_option("config", arguments->file,
-                   "TOML file; configs/ has the paper's settings")
-      ->type_name("CONFIG.toml");
-  verb->add_option("--out", arguments->out,
-                   "Folder of results; default runs/NAME-OF-CONFIG")
-      ->type_name("DIR");
-  verb->add_flag("--resume", arguments->resume,
-                 "Go on from the last checkpoint in the folder");
-  verb->add_option_function<std::string>(
+  verb.AddOption("config", arguments->file,
+                 "TOML file; configs/ has the paper's settings")
+      .Type("CONFIG.toml");
+  verb.AddOption("--out", arguments->out,
+                 "Folder of results; default runs/NAME-OF-CONFIG")
+      .Type("DIR");
+  verb.AddFlag("--resume", arguments->resume,
+               "Go on from the last checkpoint in the folder");
+  verb.OnOption(
           "--workers",
           [arguments](const std::string& count) {
             arguments->settings.push_back("run.workers=" + count);
           },
           "Clients at the same time; 0: one per core")
-      ->type_name("N")
-      ->trigger_on_parse();
-  AddConfigOptions(*verb, arguments->settings);
-  verb->callback([arguments, &exit_code] { exit_code = RunVerb(*arguments); });
+      .Type("N");
+  AddConfigOptions(verb, arguments->settings);
+  verb.Do([arguments] { return RunVerb(*arguments); });
 }
 
 }  // namespace fedmrn::cli

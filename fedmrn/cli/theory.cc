@@ -6,12 +6,12 @@
 
 #include <atomic>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/live.h"
@@ -23,7 +23,6 @@
 namespace fedmrn::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using theory::ConvexRow;
 using theory::Estimate;
 using theory::NetworkRow;
@@ -333,7 +332,7 @@ int Run(Options options) {
     files.emplace_back("picture", path);
   }
   if (options.json) {
-    fmt::print("{}\n", ToJson(settings, *report).dump(2));
+    fmt::print("{}\n", JsonText(ToJson(settings, *report), 2));
     return kExitOk;
   }
   PrintConvex(settings, report->convex);
@@ -345,17 +344,17 @@ int Run(Options options) {
 
 }  // namespace
 
-void AddTheory(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand(
-      "theory", "The paper's theorems beside measured errors");
-  verb->footer(
+void AddTheory(Verb program) {
+  const Verb verb =
+      program.AddVerb("theory", "The paper's theorems beside measured errors");
+  verb.Footer(
       "FedMRN and FedAvg beside the bounds of Theorems 1 and 2, and the "
       "masking\n"
       "error beside Proposition 1. docs/theory.md says how to read it.");
   auto options = std::make_shared<Options>();
   theory::Settings& s = options->settings;
   const auto add = [&](const char* name, auto& value, const char* help) {
-    verb->add_option(name, value, help)->capture_default_str();
+    verb.AddOption(name, value, help).ShowDefault();
   };
   add("--clients", s.clients, "Clients, the paper's N");
   add("--sampled", s.sampled, "Clients in a round, K");
@@ -367,20 +366,19 @@ void AddTheory(CLI::App& app, int& exit_code) {
   add("--rounds", s.rounds, "Rounds; T is rounds times steps");
   add("--seeds", s.seeds, "Runs to take the mean of");
   add("--seed", s.seed, "Of the data and of all draws");
-  verb->add_option("--noise", options->noise,
-                   "Noise 2*eta*S*G with the first step size of each round, or "
-                   "fixed: of the whole run")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"round", "fixed"}));
-  verb->add_flag("--no-pm", options->no_pm,
-                 "Without progressive masking, as in the proofs");
-  verb->add_flag("--json", options->json, "Print a JSON object");
-  verb->add_option("--plot", options->plot, "A picture, .svg or .png")
-      ->type_name("FILE");
-  verb->add_option("--out", options->out,
-                   "Folder for theory.csv and theory.svg")
-      ->type_name("DIR");
-  verb->callback([options, &exit_code] { exit_code = Run(*options); });
+  verb.AddOption("--noise", options->noise,
+                 "Noise 2*eta*S*G with the first step size of each round, or "
+                 "fixed: of the whole run")
+      .ShowDefault()
+      .OneOf({"round", "fixed"});
+  verb.AddFlag("--no-pm", options->no_pm,
+               "Without progressive masking, as in the proofs");
+  verb.AddFlag("--json", options->json, "Print a JSON object");
+  verb.AddOption("--plot", options->plot, "A picture, .svg or .png")
+      .Type("FILE");
+  verb.AddOption("--out", options->out, "Folder for theory.csv and theory.svg")
+      .Type("DIR");
+  verb.Do([options] { return Run(*options); });
 }
 
 }  // namespace fedmrn::cli

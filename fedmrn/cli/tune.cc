@@ -169,10 +169,10 @@ int Tune(const TuneArguments& arguments) {
 
 }  // namespace
 
-void AddTune(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand(
+void AddTune(Verb program) {
+  const Verb verb = program.AddVerb(
       "tune", "Short runs over a few values, to choose the best");
-  verb->footer(
+  verb.Footer(
       "  fedmrn tune configs/fmnist-iid-fedmrn.toml --grid lr=1,0.3,0.1,0.03\n"
       "  fedmrn tune my.toml --grid lr=0.3,0.1 --grid magnitude=0.01,0.005\n\n"
       "Runs all combinations for a few rounds each, in folders DIR/NAME, and\n"
@@ -180,20 +180,20 @@ void AddTune(CLI::App& app, int& exit_code) {
       "with the best values goes to DIR/tuned.toml. The same command again\n"
       "runs only what is missing.");
   auto arguments = std::make_shared<TuneArguments>();
-  verb->add_option("config", arguments->file, "TOML file, as of fedmrn run")
-      ->type_name("CONFIG.toml")
-      ->required();
-  verb->add_option("--grid", arguments->lists,
-                   "Values to try; lr is short for train.lr")
-      ->type_name("KEY=VALUE,...")
-      ->allow_extra_args(false)
-      ->required();
-  verb->add_option("--rounds", arguments->rounds, "Rounds of each run")
-      ->option_text(fmt::format("N={}", arguments->rounds))
-      ->check(CLI::PositiveNumber);
-  AddGridRunOptions(*verb, arguments->out, "runs/tune-CONFIG", arguments->jobs);
-  AddConfigOptions(*verb, arguments->settings);
-  verb->callback([arguments, &exit_code] { exit_code = Tune(*arguments); });
+  verb.AddOption("config", arguments->file, "TOML file, as of fedmrn run")
+      .Type("CONFIG.toml")
+      .Required();
+  verb.AddOption("--grid", arguments->lists,
+                 "Values to try; lr is short for train.lr")
+      .Type("KEY=VALUE,...")
+      .OneEach()
+      .Required();
+  verb.AddOption("--rounds", arguments->rounds, "Rounds of each run")
+      .Text(fmt::format("N={}", arguments->rounds))
+      .Positive();
+  AddGridRunOptions(verb, arguments->out, "runs/tune-CONFIG", arguments->jobs);
+  AddConfigOptions(verb, arguments->settings);
+  verb.Do([arguments] { return Tune(*arguments); });
 }
 
 }  // namespace fedmrn::cli

@@ -6,10 +6,10 @@
 #include <cctype>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
+#include "fedmrn/base/json.h"
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/text.h"
 #include "fedmrn/sim/config.h"
@@ -25,8 +25,8 @@ bool In(std::string_view name, std::initializer_list<std::string_view> names) {
 
 // Numbers and text as JSON writes them, as SavedRun::config has them.
 std::string Canonical(const std::string& value) {
-  const auto json = nlohmann::ordered_json::parse(value, nullptr, false);
-  return json.is_discarded() ? value : json.dump();
+  const Json json = ParseJson(value);
+  return json.is_discarded() ? value : JsonText(json);
 }
 
 enum class Part { kSetting, kPartition, kMethod };

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/report/text.h"
 
 namespace fedmrn::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 Error Bad(const std::string& path, const std::string& what) {
@@ -35,17 +34,13 @@ uint64_t CountOf(const Json& value) {
   return value.is_number_unsigned() ? value.get<uint64_t>() : 0;
 }
 
-std::string Dump(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 void Flatten(const Json& object, const std::string& prefix,
              std::vector<std::pair<std::string, std::string>>& out) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object()) {
       Flatten(value, prefix + key + ".", out);
     } else {
-      out.emplace_back(prefix + key, Dump(value));
+      out.emplace_back(prefix + key, JsonText(value));
     }
   }
 }
@@ -70,8 +65,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
                     csv_path = folder + "/rounds.csv";
   const Result<Bytes> json_bytes = ReadFile(json_path);
   if (!json_bytes) return json_bytes.error();
-  const Json json = Json::parse(AsText(*json_bytes), nullptr,
-                                /*allow_exceptions=*/false);
+  const Json json = ParseJson(AsText(*json_bytes));
   if (json.is_discarded() || !json.is_object()) {
     return Bad(json_path, "is damaged: it is not a JSON object");
   }
@@ -143,12 +137,12 @@ std::string SavedRun::Get(std::string_view key) const {
   const auto entry = std::ranges::find(
       config, key, &std::pair<std::string, std::string>::first);
   if (entry == config.end()) return "";
-  const Json value = Json::parse(entry->second, nullptr, false);
+  const Json value = ParseJson(entry->second);
   return value.is_string() ? value.get<std::string>() : entry->second;
 }
 
 double SavedRun::Number(std::string_view key, double otherwise) const {
-  const Json value = Json::parse(Get(key), nullptr, false);
+  const Json value = ParseJson(Get(key));
   return value.is_number() ? value.get<double>() : otherwise;
 }
 

@@ -8,17 +8,15 @@
 #include <charconv>
 #include <ctime>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <variant>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/results/summary.h"
 
 namespace fedmrn::results {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Column {
   std::string_view name;
@@ -162,7 +160,7 @@ Json Machine(const RunInfo& info) {
 Json ConfigJson(ConfigValuesView config) {
   Json out = Json::object();
   for (const auto& [name, value] : config) {
-    Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    Json parsed = ParseJson(value);
     if (parsed.is_discarded()) parsed = value;
     const size_t dot = name.find('.');
     Json& section = dot == name.npos ? out : out[name.substr(0, dot)];
@@ -268,7 +266,7 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
   out["config"] = ConfigJson(config);
   out["machine"] = Machine(info);
   // A folder's name in the config need not be UTF-8.
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return JsonText(out, 2) + '\n';
 }
 
 Status WriteRunJson(const std::string& path, ConfigValuesView config,
@@ -277,7 +275,7 @@ Status WriteRunJson(const std::string& path, ConfigValuesView config,
 }
 
 Result<RunFacts> ParseRunJson(std::string_view json) {
-  const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json run = ParseJson(json);
   const auto finished = run.find("finished"), metric = run.find("metric");
   if (!run.is_object() || finished == run.end() || !finished->is_boolean()) {
     return Error{ErrorCode::kBadFormat, "is damaged, or no run's"};

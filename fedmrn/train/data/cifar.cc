@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/train/data/rows.h"
 
 namespace fedmrn::train {
@@ -186,14 +186,13 @@ Status AppendSprite(const Part& part, Examples& to) {
 }
 
 Status ReadJsonLabels(const Part& part, const ImageData& data, Examples& to) {
-  const auto json = nlohmann::json::parse(part.bytes, nullptr, false);
+  const Json json = ParseJson(AsText(part.bytes));
   if (!json.is_array()) {
     return FileError(ErrorCode::kBadFormat, part.name,
                      "is not a JSON list of labels");
   }
-  for (const auto& label : json) {
+  for (const Json& label : json) {
     if (!label.is_number_unsigned() || label.get<uint64_t>() >= data.classes) {
-      using Json = nlohmann::json;
       const std::string text =
           label.dump(-1, ' ', true, Json::error_handler_t::replace);
       return LabelError(part.name, to.labels.size(), text.substr(0, 40), data);
