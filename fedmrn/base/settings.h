@@ -89,7 +89,7 @@ Place PlaceOf(T& value) {
 enum class KeyRole {
   kSeed,
   kData,       // which examples there are, and among how many clients
-  kFiles,      // where the examples lie; no result depends on it
+  kFiles,      // where files lie; results depend on what they hold
   kPartition,  // how the clients share them
   kMethod,     // what is compared
   kTuning,     // what may be chosen anew for each method, as its learning rate

@@ -4,10 +4,12 @@
 ctest sets FEDMRN_PROGRAM and FEDMRN_README.
 """
 
+import hashlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -82,6 +84,51 @@ class OwnTest(ProgramTest):
         one, two = self.summary("one"), self.summary("two")
         self.assertEqual(one["model_sha256"], two["model_sha256"])
         self.assertGreater(one["last"]["accuracy"], .8)
+
+    def test_other_content_is_another_run(self):
+        """What was read belongs to a run, where it lay does not."""
+        self.clouds("a.npz")
+        self.clouds("b.npz", y=(numpy.arange(200) + 1) % 4)
+        shutil.copy(self.folder / "a.npz", self.folder / "moved.npz")
+        for name in ("one.pt", "other.pt"):
+            self.save(torch.nn.Sequential(torch.nn.Linear(4, 4)), name)
+        shutil.copy(self.folder / "one.pt", self.folder / "moved.pt")
+
+        def words(data, model):
+            return ["--data.name=npz", "--data.path", data,
+                    "--model.torchscript", model, "--out", "out"]
+
+        self.succeed(*words("a.npz", "one.pt"))
+        whole = self.summary("out")
+        for what, data, model in (("data set", "b.npz", "one.pt"),
+                                  ("model file", "a.npz", "other.pt")):
+            done = self.run_it(*words(data, model), "--resume")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr,
+                             f"out holds a run on another {what}: its SHA-256 "
+                             "was [0-9a-f]{12}, now [0-9a-f]{12}\n")
+        self.succeed(*words("moved.npz", "moved.pt"), "--resume")
+        self.assertEqual(self.summary("out")["model_sha256"],
+                         whole["model_sha256"])
+        file = (self.folder / "one.pt").read_bytes()
+        self.assertEqual(whole["model_file_sha256"],
+                         hashlib.sha256(file).hexdigest())
+
+    def test_a_finished_grid_of_other_content(self):
+        self.clouds("a.npz")
+        self.clouds("b.npz", y=(numpy.arange(200) + 1) % 4)
+        shutil.copy(self.folder / "a.npz", self.folder / "moved.npz")
+        self.save(torch.nn.Sequential(torch.nn.Linear(4, 4)), "one.pt")
+        (self.folder / "grid.toml").write_text(
+            '[data]\nname = "npz"\n[model]\ntorchscript = "one.pt"\n'
+            '[method]\nname = ["fedavg", "fedmrn"]\n')
+        self.words = ["compare", "grid.toml", "--out", "out",
+                      *OwnTest.words[1:]]
+        self.succeed("--data.path=a.npz")
+        self.succeed("--data.path=moved.npz")
+        done = self.run_it("--data.path=b.npz")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(" holds a run on another data set: ", done.stderr)
 
     def test_regression(self):
         random = numpy.random.default_rng(1)

@@ -115,7 +115,7 @@ Json ToJson(const report::ClientLabels& view) {
   Json out;
   out["data"] = view.config.data.name;
   out["kind"] = NameOf(view.config.partition.kind, sim::kPartitionKinds);
-  out["seed"] = view.config.seed;
+  out["seed"] = view.config.partition.seed;
   out["examples"] = view.labels.size();
   out["labels"] = view.classes;
   out["examples_per_client"] = json(totals.examples);

@@ -13,11 +13,11 @@ import xml.etree.ElementTree
 
 from program_test import ProgramTest
 
-CONFIG = """seed = 3
-[data]
+CONFIG = """[data]
 name = "synthetic"
 train_examples = 3000
 [partition]
+seed = 3
 kind = "labels"
 clients = 100
 labels_per_client = 3
@@ -76,7 +76,9 @@ class PartitionTest(PartitionVerbTest):
                 zip(*(c["label_counts"] for c in clients))]
         self.assertEqual(sums, [300] * 10)
         self.assertEqual(view, self.view())
-        self.assertNotEqual(clients, self.view("seed=4")["clients"])
+        self.assertNotEqual(clients, self.view("partition.seed=4")["clients"])
+        # Error bars over seeds are of one and the same division.
+        self.assertEqual(clients, self.view("seed=4")["clients"])
         cyclic = self.view("partition.labels_assignment=cyclic")["clients"]
         self.assertEqual(cyclic[3]["label_counts"], [10, 10] + [0] * 7 + [10])
         uneven = self.view("partition.kind=dirichlet")
@@ -89,8 +91,7 @@ class PartitionTest(PartitionVerbTest):
         folder.mkdir()
         (folder / "leaf_roles.tsv").write_text("".join(
             f"PLAY_{i}\t{'To be, or not. ' * (70 + i)}\n" for i in range(120)))
-        self.config.write_text(f"""seed = 3
-[data]
+        self.config.write_text(f"""[data]
 name = "shakespeare"
 dir = "{folder}"
 fraction = 1
@@ -119,8 +120,8 @@ fraction = 1
         self.config.write_text(CONFIG + "lables = 1\n[train]\nbatch = 0\n")
         self.fail_with(
             f"{self.config}:9: partition.lables: unknown key; [partition] has "
-            "kind, clients, labels_per_client, labels_assignment, alpha and "
-            "min_examples\n"
+            "kind, clients, labels_per_client, labels_assignment, alpha, "
+            "min_examples and seed\n"
             f"{self.config}:11: train.batch: must be an integer of at least 1, "
             "not 0", self.config)
         self.config.write_text(CONFIG)

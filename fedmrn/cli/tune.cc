@@ -34,11 +34,16 @@ struct Candidate {
   const sim::GridRun* run;
   const sim::GridOutcome* outcome;
   results::Summary summary;
+  // Over the later half of the rounds: one round's score swings, most of all
+  // where clients have few labels.
+  results::Spread later;
 
   bool failed() const { return outcome->state == sim::RunState::kFailed; }
   // A loss beyond all numbers is no success, whatever the score.
   bool sound() const { return !failed() && std::isfinite(summary.last.loss); }
 };
+
+uint32_t LaterRounds(uint32_t rounds) { return (rounds + 1) / 2; }
 
 // "lr 0.3, magnitude 0.01".
 std::string ValuesOf(const sim::GridRun& run) {
@@ -86,9 +91,9 @@ void PrintCandidates(const sim::Grid& grid,
   // Values differ, but all have the same data and model, and so the metric.
   const std::string& metric = candidates.front().outcome->metric;
   const char* unit = report::UnitOf(metric).unit;
-  columns.insert(columns.end(), {fmt::format("last{}", unit),
+  columns.insert(columns.end(), {fmt::format("mean{}", unit), "+-",
                                  fmt::format("best{}", unit), "loss"});
-  Table table(std::string(labels, 'l') + "rrr");
+  Table table(std::string(labels, 'l') + "rrrr");
   table.Add(columns);
   for (const Candidate& candidate : candidates) {
     std::vector<std::string> cells;
@@ -97,7 +102,10 @@ void PrintCandidates(const sim::Grid& grid,
     }
     const results::Summary& summary = candidate.summary;
     cells.insert(cells.end(),
-                 {ScoreNumber(metric, summary.last.score),
+                 {ScoreNumber(metric, candidate.later.mean),
+                  std::isnan(candidate.later.std)
+                      ? ""
+                      : ScoreNumber(metric, candidate.later.std),
                   ScoreNumber(metric, summary.best.score),
                   candidate.sound() ? fmt::format("{:.4f}", summary.last.loss)
                   : candidate.failed() ? "failed"
@@ -115,6 +123,9 @@ int Tune(const TuneArguments& arguments) {
   sim::GridOptions options;
   options.settings = arguments.settings;
   options.settings.push_back(fmt::format("rounds.count={}", arguments.rounds));
+  if (config->data.validation == 0) {
+    options.settings.push_back("data.validation=0.1");
+  }
   options.lists = arguments.lists;
   const Result<sim::Grid> grid = sim::LoadGrid(arguments.file, options);
   if (!grid) return Fail("", grid.error());
@@ -133,14 +144,14 @@ int Tune(const TuneArguments& arguments) {
   for (size_t i = 0; i < grid->runs.size(); ++i) {
     const sim::GridOutcome& outcome = result->outcomes[i];
     candidates.push_back(
-        {&grid->runs[i], &outcome, results::SummaryOf(outcome.rows)});
+        {&grid->runs[i], &outcome, results::SummaryOf(outcome.rows),
+         results::LastScores(outcome.rows, LaterRounds(arguments.rounds))});
   }
   std::ranges::stable_sort(candidates, std::greater(), [](const Candidate& c) {
     // NaN has no place in an order. Among equals, such as those that have
     // learned nothing yet, the lower loss is better.
-    return c.sound() ? std::tuple(true, c.summary.last.score,
-                                  c.summary.best.score, -c.summary.last.loss)
-                     : std::tuple(false, 0.0, 0.0, 0.0);
+    return c.sound() ? std::tuple(true, c.later.mean, -c.summary.last.loss)
+                     : std::tuple(false, 0.0, 0.0);
   });
   PrintCandidates(*grid, candidates);
   std::fflush(stdout);
@@ -150,12 +161,14 @@ int Tune(const TuneArguments& arguments) {
     fmt::print(stderr, "no run has come through: try other values\n");
     return kExitFailed;
   }
-  const std::string chosen =
-      fmt::format("{}: {} after {}", ValuesOf(*best.run),
-                  ScoreText(best.outcome->metric, best.summary.last.score),
-                  report::Counted(arguments.rounds, "round"));
+  const std::string chosen = fmt::format(
+      "{}: {} on validation examples, mean of the last {} of {}",
+      ValuesOf(*best.run), ScoreText(best.outcome->metric, best.later.mean),
+      LaterRounds(arguments.rounds),
+      report::Counted(arguments.rounds, "round"));
   sim::Config tuned = best.run->config;
   tuned.rounds.count = config->rounds.count;
+  tuned.data.validation = config->data.validation;
   const std::string path = out + "/tuned.toml";
   const Status written =
       WriteFileAtomically(path, AsBytes("# Chosen by fedmrn tune: " + chosen +
@@ -176,9 +189,11 @@ void AddTune(Verb program) {
       "  fedmrn tune configs/fmnist-iid-fedmrn.toml --grid lr=1,0.3,0.1,0.03\n"
       "  fedmrn tune my.toml --grid lr=0.3,0.1 --grid magnitude=0.01,0.005\n\n"
       "Runs all combinations for a few rounds each, in folders DIR/NAME, and\n"
-      "sorts them by the accuracy after the last of these rounds. The config\n"
-      "with the best values goes to DIR/tuned.toml. The same command again\n"
-      "runs only what is missing.");
+      "sorts them by their mean accuracy over the later half of these rounds,\n"
+      "on a tenth of each client's examples that nobody trains on\n"
+      "(data.validation); the test set is not looked at. The config with the\n"
+      "best values goes to DIR/tuned.toml. The same command again runs only\n"
+      "what is missing.");
   auto arguments = std::make_shared<TuneArguments>();
   verb.AddOption("config", arguments->file, "TOML file, as of fedmrn run")
       .Type("CONFIG.toml")

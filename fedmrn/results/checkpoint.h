@@ -20,6 +20,7 @@ struct Checkpoint {
   std::vector<RoundRow> rows;
   Bytes model;                // a broadcast frame
   std::string client_states;  // ClientStates::List
+  Inputs inputs;
 
   uint32_t rounds_done() const { return rows.empty() ? 0 : rows.back().round; }
 };

@@ -263,6 +263,8 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
   out["masked_params"] = info.coded_params;
   out["dense_values"] = info.plain_values;
   out["model_sha256"] = info.model_sha256;
+  out["data_sha256"] = info.inputs.data_sha256;
+  out["model_file_sha256"] = info.inputs.model_file_sha256;
   out["config"] = ConfigJson(config);
   out["machine"] = Machine(info);
   // A folder's name in the config need not be UTF-8.
@@ -276,13 +278,18 @@ Status WriteRunJson(const std::string& path, ConfigValuesView config,
 
 Result<RunFacts> ParseRunJson(std::string_view json) {
   const Json run = ParseJson(json);
-  const auto finished = run.find("finished"), metric = run.find("metric");
+  const auto finished = run.find("finished");
   if (!run.is_object() || finished == run.end() || !finished->is_boolean()) {
     return Error{ErrorCode::kBadFormat, "is damaged, or no run's"};
   }
-  const bool named = metric != run.end() && metric->is_string();
+  const auto text = [&](const char* name, const std::string& otherwise) {
+    const auto found = run.find(name);
+    return found != run.end() && found->is_string() ? found->get<std::string>()
+                                                    : otherwise;
+  };
   return RunFacts{finished->get<bool>(),
-                  named ? metric->get<std::string>() : RunInfo().metric};
+                  text("metric", RunInfo().metric),
+                  {text("data_sha256", ""), text("model_file_sha256", "")}};
 }
 
 }  // namespace fedmrn::results

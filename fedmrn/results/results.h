@@ -47,6 +47,14 @@ Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows);
 // the error begins with the line: "line 3: ...".
 Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text);
 
+// What a run read, by content: part of its identity wherever the files lie.
+struct Inputs {
+  std::string data_sha256 = {};
+  std::string model_file_sha256 = {};  // empty: the network is a built-in one
+
+  bool operator==(const Inputs&) const = default;
+};
+
 // What run.json tells beyond the config and the rows.
 struct RunInfo {
   std::string version = {};
@@ -57,6 +65,7 @@ struct RunInfo {
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;
   std::string model_sha256 = {};
+  Inputs inputs = {};
 };
 
 // A config as its keys and values: {"train.lr", "0.1"}, as TOML writes them.
@@ -72,6 +81,7 @@ Status WriteRunJson(const std::string& path, ConfigValuesView config,
 struct RunFacts {
   bool finished = false;
   std::string metric;
+  Inputs inputs;  // empty in a run of a version that did not keep them
 };
 Result<RunFacts> ParseRunJson(std::string_view json);
 

@@ -39,6 +39,15 @@ Spread SpreadOf(std::span<const double> values) {
           values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan("")};
 }
 
+Spread LastScores(std::span<const RoundRow> rows, size_t count) {
+  std::vector<double> scores;
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    if (scores.size() == count) break;
+    if (!std::isnan(row->score)) scores.push_back(row->score);
+  }
+  return SpreadOf(scores);
+}
+
 bool IsShare(std::string_view metric) { return metric.ends_with("accuracy"); }
 
 }  // namespace fedmrn::results

@@ -28,6 +28,10 @@ struct Spread {
 };
 Spread SpreadOf(std::span<const double> values);
 
+// Mean and deviation of the scores of the last `count` tested rounds, or of as
+// many as there are; NaN if there is none.
+Spread LastScores(std::span<const RoundRow> rows, size_t count);
+
 // Whether the scores of a metric are shares of 1, which people read in percent:
 // accuracies are, R2 is not.
 bool IsShare(std::string_view metric);

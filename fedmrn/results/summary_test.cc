@@ -65,6 +65,15 @@ TEST(Spread, SampleDeviation) {
   EXPECT_TRUE(std::isnan(SpreadOf({}).mean));
 }
 
+TEST(LastScores, OfTestedRounds) {
+  const std::vector<RoundRow> rows =
+      Rows({0, 1, std::nan(""), 2, std::nan("")});
+  EXPECT_DOUBLE_EQ(LastScores(rows, 2).mean, 1.5);
+  EXPECT_DOUBLE_EQ(LastScores(rows, 10).mean, 1);
+  EXPECT_DOUBLE_EQ(LastScores(rows, 10).std, 1);
+  EXPECT_TRUE(std::isnan(LastScores({}, 10).mean));
+}
+
 TEST(Metric, AccuraciesAreShares) {
   EXPECT_TRUE(IsShare("accuracy"));
   EXPECT_TRUE(IsShare("pixel accuracy"));

@@ -15,6 +15,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/parallel.h"
 #include "fedmrn/results/checkpoint.h"
+#include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/run.h"
 
 namespace fedmrn::sim {
@@ -22,6 +23,24 @@ namespace {
 
 std::string FolderOf(const std::string& out, const GridRun& run) {
   return out + "/" + run.name;
+}
+
+// Whether a finished run was on what the config names now. Reads it only where
+// that lies elsewhere than then.
+Status CheckSameFiles(const Config& config, const std::string& saved_toml,
+                      const results::Inputs& saved, const std::string& folder) {
+  const Result<Config> then = ParseConfig(saved_toml, folder, {});
+  if (!then) return then.error();
+  const auto values = ConfigValues(config), saved_values = ConfigValues(*then);
+  bool moved = false;
+  for (size_t i = 0; i < values.size(); ++i) {
+    moved |=
+        ConfigKeys()[i].role == KeyRole::kFiles && values[i] != saved_values[i];
+  }
+  if (!moved) return Ok();
+  const Result<RunInputs> inputs = ReadInputs(config);
+  if (!inputs) return inputs.error();
+  return CheckSameInputs(inputs->digests, saved, folder);
 }
 
 Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
@@ -42,6 +61,9 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
       const Status same =
           CheckSameConfig(config, std::string(AsText(*toml)), folder);
       if (!same) return same.error();
+      const Status same_files = CheckSameFiles(
+          config, std::string(AsText(*toml)), facts->inputs, folder);
+      if (!same_files) return same_files.error();
       const std::string csv_path = folder + "/rounds.csv";
       const Result<Bytes> csv = ReadFile(csv_path);
       if (!csv) return damaged(csv.error().message);

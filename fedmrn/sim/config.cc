@@ -30,7 +30,8 @@ constexpr Choice kClientWeights[] = {{"examples", ClientWeight::kExamples},
 
 constexpr Key<Config> kSeed[] = {
     {kSeedKey, FEDMRN_PLACE(Config, seed),
-     "all randomness of the run follows from it", Range{}, KeyRole::kSeed},
+     "of the initial model, sampling, training and masks", Range{},
+     KeyRole::kSeed},
 };
 
 #define AT(member) FEDMRN_PLACE(RoundsSettings, member)
@@ -644,7 +645,8 @@ class Parser {
     // The codec draws the mask that training ends with.
     config_.method.codec.stochastic = mask.stochastic;
     config_.method.codec.scale = mask.magnitude;
-    config_.data.seed = config_.partition.seed = config_.seed;
+    config_.method.codec.unbiased = method.unbiased;
+    config_.data.seed = config_.partition.seed;
   }
 
   // The network that the user's own file is.

@@ -38,7 +38,7 @@ struct RunSettings {
 };
 
 // The settings of each part of the program, as it takes them. What follows from
-// others (the seed in data and partition, what the codec is told of the mask)
+// others (the partition's seed in data, what the codec is told of the mask)
 // is filled in by the parser.
 struct Config {
   uint64_t seed = 1;

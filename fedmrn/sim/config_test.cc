@@ -77,6 +77,7 @@ TEST(ConfigTest, Example) {
       {"data.test_path", "\"\""},
       {"data.train_examples", "0"},
       {"data.test_examples", "0"},
+      {"data.validation", "0.0"},
       {"data.fraction", "0.2"},
       {"data.image_size", "0"},
       {"data.crop", "480"},
@@ -88,6 +89,7 @@ TEST(ConfigTest, Example) {
       {"partition.labels_assignment", "\"random\""},
       {"partition.alpha", "0.3"},
       {"partition.min_examples", "10"},
+      {"partition.seed", "1"},
       {"model.name", "\"cnn4\""},
       {"model.torchscript", "\"\""},
       {"model.masked", "\"\""},
@@ -103,7 +105,6 @@ TEST(ConfigTest, Example) {
       {"method.dense", "\"float32\""},
       {"method.keep", "0.03"},
       {"method.clip", "2.5"},
-      {"method.unbiased", "false"},
       {"method.bits", "1"},
       {"method.error_feedback", "false"},
       {"method.optimizer", "\"adam\""},
@@ -177,9 +178,10 @@ TEST(ConfigTest, SettingsWinInTheirOrder) {
   EXPECT_FALSE(config.method.mask.stochastic);
   EXPECT_FALSE(config.method.codec.stochastic);
   EXPECT_EQ(config.partition.kind, PartitionKind::kIid);
-  // What follows from the seed.
-  EXPECT_EQ(config.data.seed, 2u);
-  EXPECT_EQ(config.partition.seed, 2u);
+  // Who has which examples does not follow from the seed.
+  EXPECT_EQ(config.data.seed, 1u);
+  EXPECT_EQ(config.partition.seed, 1u);
+  EXPECT_EQ(MustParse("", {"partition.seed=5"}).data.seed, 5u);
   // Text may look like anything else.
   EXPECT_EQ(MustParse("", {"data.dir=2024"}).data.dir, "2024");
   EXPECT_EQ(MustParse("", {"data.dir="}).data.dir, "");
@@ -233,7 +235,8 @@ TEST(ConfigTest, Mistakes) {
        "torchscript, not \"resnet\""},
       {"[method]\nname = \"FedAvg\"",
        "a.toml:2: method.name: must be fedavg, fedpm, fedsparsify, "
-       "signsgd, topk, terngrad, drive, eden, fedmrn, fedmrns, fedavg-sm, "
+       "signsgd, topk, terngrad, drive, drive-biased, eden, fedmrn, fedmrns, "
+       "fedavg-sm, "
        "fedavg-sms or fedbat, not "
        "\"FedAvg\", did you mean fedavg?"},
       // Types.
@@ -451,7 +454,9 @@ TEST(ConfigTest, Keys) {
     EXPECT_TRUE(names.insert(key.name).second) << key.name;
     EXPECT_FALSE(key.help.empty()) << key.name;
     const bool place = key.name == "data.dir" || key.name == "data.path" ||
-                       key.name == "data.test_path";
+                       key.name == "data.test_path" ||
+                       key.name == "model.torchscript" ||
+                       key.name == "model.backbone";
     EXPECT_EQ(key.changes_results, !place && !key.name.starts_with("run."))
         << key.name;
   }

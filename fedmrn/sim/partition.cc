@@ -14,6 +14,7 @@ namespace {
 enum : uint32_t {
   kSubExamples = 0,
   kSubLabels = 1,
+  kSubHeldOut = 2,
   kSubFirstAttempt = 1 << 16,
 };
 
@@ -263,6 +264,8 @@ constexpr PartitionKey kKeys[] = {
      kPositive},
     {"partition.min_examples", AT(min_examples),
      "dirichlet: the least of each client"},
+    {"partition.seed", AT(seed),
+     "of who has which examples; fixed, so that seeds compare"},
 };
 
 #undef AT
@@ -308,6 +311,36 @@ Result<Partition> MakePartition(const PartitionSettings& settings,
     }
   }
   return partition;
+}
+
+Result<std::vector<uint32_t>> HoldOut(double share,
+                                      const PartitionSettings& settings,
+                                      Partition& partition) {
+  FEDMRN_CHECK(share > 0 && share < 1);
+  Random random = Draws(settings, kSubHeldOut);
+  std::vector<uint32_t> held_out;
+  Partition rest;
+  rest.begin.push_back(0);
+  for (size_t client = 0; client < partition.clients(); ++client) {
+    std::vector<uint32_t> examples(partition.of(client).begin(),
+                                   partition.of(client).end());
+    random.Shuffle(std::span(examples));
+    const auto held =
+        static_cast<ptrdiff_t>(share * static_cast<double>(examples.size()));
+    held_out.insert(held_out.end(), examples.begin(), examples.begin() + held);
+    std::sort(examples.begin() + held, examples.end());
+    rest.examples.insert(rest.examples.end(), examples.begin() + held,
+                         examples.end());
+    rest.begin.push_back(static_cast<uint32_t>(rest.examples.size()));
+  }
+  if (held_out.empty()) {
+    return Impossible(
+        "data.validation: no client has so many examples that this share is "
+        "one of them: set it higher, or take fewer clients");
+  }
+  std::ranges::sort(held_out);
+  partition = std::move(rest);
+  return held_out;
 }
 
 }  // namespace fedmrn::sim

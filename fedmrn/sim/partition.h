@@ -43,6 +43,7 @@ struct PartitionSettings {
   bool cyclic = false;  // labels: the authors' assignment instead of random
   double alpha = 0.3;
   uint32_t min_examples = 10;
+  // Apart from the run's own, so that runs with other seeds share one division.
   uint64_t seed = 1;
 };
 using PartitionKey = Key<PartitionSettings>;
@@ -68,5 +69,12 @@ Result<Partition> MakePartition(const PartitionSettings& settings,
                                 std::span<const uint16_t> labels,
                                 uint32_t classes,
                                 std::span<const uint32_t> natural_clients);
+
+// Takes this share of each client's examples, drawn by the settings' seed and
+// rounded down, out of the partition: for validation. Ascending. Fails where
+// that is no example at all.
+Result<std::vector<uint32_t>> HoldOut(double share,
+                                      const PartitionSettings& settings,
+                                      Partition& partition);
 
 }  // namespace fedmrn::sim

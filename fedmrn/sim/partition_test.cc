@@ -276,5 +276,41 @@ TEST(PartitionTest, Impossible) {
       "would have no example: take fewer clients or more examples"));
 }
 
+TEST(PartitionTest, HoldsOutAShareOfEachClient) {
+  for (const PartitionSettings& settings : AllKinds()) {
+    const Partition whole = MustMake({settings});
+    Partition rest = whole;
+    const Result<std::vector<uint32_t>> held = HoldOut(0.1, settings, rest);
+    ASSERT_TRUE(held);
+    ASSERT_EQ(rest.clients(), whole.clients());
+    std::vector<uint32_t> all = *held;
+    for (size_t k = 0; k < whole.clients(); ++k) {
+      const size_t size = whole.of(k).size();
+      EXPECT_EQ(rest.of(k).size(), size - size / 10);
+      EXPECT_TRUE(std::ranges::is_sorted(rest.of(k)));
+      EXPECT_TRUE(std::ranges::includes(whole.of(k), rest.of(k)));
+    }
+    // Nothing is lost, nobody trains on what is held out.
+    EXPECT_TRUE(std::ranges::is_sorted(all));
+    all.insert(all.end(), rest.examples.begin(), rest.examples.end());
+    std::ranges::sort(all);
+    EXPECT_EQ(all.size(), 60000u);
+    EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+    // Another division of the same.
+    PartitionSettings other = settings;
+    other.seed = 2;
+    Partition again = whole;
+    EXPECT_NE(*HoldOut(0.1, other, again), *held);
+  }
+  // A client with too few gives none, but somebody must.
+  Partition few = {{0, 1, 2, 3, 4, 5}, {0, 1, 6}};
+  EXPECT_EQ(HoldOut(0.2, {}, few)->size(), 1u);
+  EXPECT_EQ(few.of(0).size(), 1u);
+  few = {{0, 1, 2}, {0, 1, 2, 3}};
+  const Result<std::vector<uint32_t>> none = HoldOut(0.9, {}, few);
+  ASSERT_FALSE(none);
+  EXPECT_TRUE(none.error().message.starts_with("data.validation: "));
+}
+
 }  // namespace
 }  // namespace fedmrn::sim

@@ -14,7 +14,7 @@
 #include "fedmrn/results/checkpoint.h"
 #include "fedmrn/results/tensorboard.h"
 #include "fedmrn/sim/executor.h"
-#include "fedmrn/sim/partition.h"
+#include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/workers.h"
 #include "hwy/targets.h"
 
@@ -37,11 +37,12 @@ struct State {
 class RunFolder {
  public:
   RunFolder(const Config& config, const RunOptions& options,
-            const train::Task& task, client::States& states)
+            const RunInputs& inputs, client::States& states)
       : config_(config),
         options_(options),
-        task_(task),
-        fingerprint_(task.model.layout.Fingerprint()),
+        task_(inputs.task),
+        digests_(inputs.digests),
+        fingerprint_(task_.model.layout.Fingerprint()),
         states_(states) {}
 
   bool exists() const { return !options_.out.empty(); }
@@ -77,6 +78,7 @@ class RunFolder {
     const Status same =
         CheckSameConfig(config_, checkpoint.config, options_.out);
     if (!same) return same.error();
+    FEDMRN_TRY(CheckSameInputs(digests_, checkpoint.inputs, options_.out));
     const Result<FrameView> frame = ParseFrame(checkpoint.model);
     if (!frame || frame->fingerprint != fingerprint_ ||
         frame->params != task_.model.layout.coded_params() ||
@@ -111,7 +113,7 @@ class RunFolder {
     if (!model) return model.error();
     const Status saved = results::SaveCheckpoint(
         Path("checkpoints"), {ConfigToml(config_), state.started, state.rows,
-                              std::move(*model), states_.List()});
+                              std::move(*model), states_.List(), digests_});
     if (saved) states_.RemoveOld();
     return saved;
   }
@@ -137,6 +139,7 @@ class RunFolder {
     info.coded_params = state.model.weights.size();
     info.plain_values = state.model.plain.size();
     info.model_sha256 = ModelSha256(state.model);
+    info.inputs = digests_;
     return results::WriteRunJson(Path("run.json"), ConfigValues(config_), info,
                                  state.rows);
   }
@@ -145,6 +148,7 @@ class RunFolder {
   const Config& config_;
   const RunOptions& options_;
   const train::Task& task_;
+  const results::Inputs& digests_;
   uint64_t fingerprint_;
   client::States& states_;
 };
@@ -154,28 +158,25 @@ class RunFolder {
 Result<RunResult> Run(const Config& config, const RunOptions& options) {
   Progress unwatched;
   Progress& progress = options.progress ? *options.progress : unwatched;
-  const Result<train::Task> task = train::MakeTask(config.data, config.model);
-  if (!task) return task.error();
-  for (const std::string& note : task->data->notes) options.log(note);
-  progress.metric = task->model.metric;
-  const Result<Partition> partition =
-      MakePartition(config.partition, task->data->labels, task->data->classes,
-                    task->data->clients);
-  if (!partition) return partition.error();
-  if (config.rounds.clients_per_round > partition->clients()) {
-    return Error{ErrorCode::kBadValue,
-                 "rounds.clients_per_round is " +
-                     std::to_string(config.rounds.clients_per_round) +
-                     ", but the data has only " +
-                     std::to_string(partition->clients()) + " clients"};
+  const Result<RunInputs> inputs = ReadInputs(config);
+  if (!inputs) return inputs.error();
+  const train::Task& task = inputs->task;
+  const Partition& partition = inputs->partition;
+  for (const std::string& note : task.data->notes) options.log(note);
+  progress.metric = task.model.metric;
+  if (config.method.error_feedback &&
+      !train::FindMethod(config.method.name)->contractive) {
+    options.log("error feedback may do harm with " + config.method.name +
+                ": what it sends can be further from the update than nothing "
+                "at all, and the error grows");
   }
-  const uint64_t fingerprint = task->model.layout.Fingerprint();
-  Workers workers(*task, config.run.workers);
+  const uint64_t fingerprint = task.model.layout.Fingerprint();
+  Workers workers(task, config.run.workers);
   client::States states(options.out.empty() ? "" : options.out + "/clients");
   const std::unique_ptr<Executor> executor = options.executor->make(
-      {config, *task, *partition, workers, states, progress});
+      {config, task, partition, workers, states, progress});
 
-  const RunFolder folder(config, options, *task, states);
+  const RunFolder folder(config, options, *inputs, states);
   std::optional<FolderLock> lock;
   if (folder.exists()) {
     Result<FolderLock> taken = FolderLock::Take(options.out);
@@ -190,9 +191,9 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     state = std::move(**opened);
   } else {
     state.started = SecondsSince1970();
-    state.model.weights.resize(task->model.layout.coded_params());
-    state.model.plain.resize(task->model.layout.plain_values());
-    task->model.initialize(config.seed, state.model.weights, state.model.plain);
+    state.model.weights.resize(task.model.layout.coded_params());
+    state.model.plain.resize(task.model.layout.plain_values());
+    task.model.initialize(config.seed, state.model.weights, state.model.plain);
     const train::Method& method = *train::FindMethod(config.method.name);
     if (method.initialize != nullptr) {
       method.initialize(config.seed, state.model.weights);
@@ -213,8 +214,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   if (options.on_round) options.on_round(state.rows);
 
   const RoundContext context{
-      config,      *task,
-      fingerprint, static_cast<uint32_t>(partition->clients()),
+      config,      task,
+      fingerprint, static_cast<uint32_t>(partition.clients()),
       *executor,   workers,
       progress,    options.log};
   const uint32_t done = state.rows.empty() ? 0 : state.rows.back().round;
@@ -222,7 +223,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     progress.round = round;
     Result<results::RoundRow> row = RunRound(context, round, state.model);
     if (!row && row.error().code == ErrorCode::kStopped) {
-      return RunResult{std::move(state.rows), task->model.metric, "", true};
+      return RunResult{std::move(state.rows), task.model.metric, "", true};
     }
     if (!row) return row.error();
     state.rows.push_back(*row);
@@ -238,9 +239,9 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
 
   if (folder.exists()) {
     const GlobalModel network =
-        NetworkOf(config, *task, config.rounds.count, state.model);
+        NetworkOf(config, task, config.rounds.count, state.model);
     const Result<std::string> module =
-        task->model.torchscript(network.weights, network.plain);
+        task.model.torchscript(network.weights, network.plain);
     if (!module) return module.error();
     const Status saved =
         WriteFileAtomically(folder.Path("model.pt"), AsBytes(*module));
@@ -249,7 +250,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     if (!reported) return reported.error();
     states.RemoveAll();
   }
-  return RunResult{state.rows, task->model.metric, ModelSha256(state.model)};
+  return RunResult{state.rows, task.model.metric, ModelSha256(state.model)};
 }
 
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,

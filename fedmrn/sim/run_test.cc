@@ -297,6 +297,40 @@ TEST_F(Runs, ResumeRefusesAnotherConfig) {
   EXPECT_EQ(Contents(), before);
 }
 
+TEST_F(Runs, ValidationLeavesTheTestSetUnseen) {
+  const Config config = Tiny({"data.validation=0.25", "data.test_examples=32"});
+  const RunResult result = Undisturbed(config);
+  // Another test set changes nothing.
+  const RunResult other =
+      Undisturbed(Tiny({"data.validation=0.25", "data.test_examples=64"}));
+  EXPECT_EQ(result.model_sha256, other.model_sha256);
+  EXPECT_EQ(Timeless(result.rows), Timeless(other.rows));
+  // But clients train on less, and tests are others.
+  const RunResult without = Undisturbed(Tiny({"data.test_examples=32"}));
+  EXPECT_NE(result.model_sha256, without.model_sha256);
+}
+
+TEST_F(Runs, WarnsOfErrorFeedbackThatMayDoHarm) {
+  const auto warned = [this](const char* method) {
+    log_.clear();
+    fs::remove_all(out_);
+    const Result<RunResult> result =
+        sim::Run(Tiny({std::string("method.name=") + method,
+                       "method.error_feedback=true", "rounds.count=1"}),
+                 Options(false));
+    EXPECT_TRUE(result);
+    return std::ranges::any_of(log_, [](const std::string& line) {
+      return line.starts_with("error feedback may do harm with ");
+    });
+  };
+  for (const char* method : {"terngrad", "signsgd", "fedavg-sm"}) {
+    EXPECT_TRUE(warned(method)) << method;
+  }
+  for (const char* method : {"fedavg", "topk", "drive", "eden"}) {
+    EXPECT_FALSE(warned(method)) << method;
+  }
+}
+
 TEST_F(Runs, WhatDoesNotChangeResultsMayChange) {
   StopAfter(Tiny({}), 1);
   const Result<RunResult> result = Resume(

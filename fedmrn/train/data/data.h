@@ -67,9 +67,23 @@ struct Data {
       train_batch;
   std::function<void(uint64_t first, uint32_t count, Batch& batch)> test_batch;
   uint32_t largest_test_batch = 64;  // 1: they differ in size
+  // Training examples as test_batch would give them, at most largest_test_batch
+  // at once. Empty where training draws nothing: then train_batch does so.
+  std::function<void(std::span<const uint32_t> examples, Batch& batch)>
+      train_as_test;
   // A batch takes its time (files are decoded), so the next one is made in the
   // background.
   bool prepare_ahead = false;
 };
+
+// The data with these training examples in the place of its test examples. That
+// nobody trains on them is the caller's business.
+Data TestedOn(Data data, std::vector<uint32_t> examples);
+
+// SHA-256 of everything that training and tests see, whatever file it came
+// from. Where examples are decoded as they are needed, so that reading all
+// would take minutes, it covers all labels and about 128 examples spread
+// evenly.
+std::string Sha256Of(const Data& data);
 
 }  // namespace fedmrn::train

@@ -177,6 +177,10 @@ constexpr DataKey kKeys[] = {
      "use only the first ones; 0: all"},
     {"data.test_examples", AT(test_examples),
      "use only the first ones; 0: all"},
+    {"data.validation", AT(validation),
+     "tests are on this share of each client's examples, which then nobody "
+     "trains on; the test set stays unseen",
+     Range{.high = 1, .below_high = true}},
     {"data.fraction", AT(fraction),
      "shakespeare: the share of all examples, whole roles", kPositiveShare},
     {"data.image_size", AT(image_size),

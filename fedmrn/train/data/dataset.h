@@ -50,6 +50,8 @@ struct DataSettings {
   // examples; without that, every tenth of the former is a test example.
   std::string path = {};
   std::string test_path = {};
+  double validation = 0;    // this share of each client's examples, in the
+                            // place of the test examples
   double fraction = 0.2;    // shakespeare: of all examples, as LEAF samples
   uint32_t image_size = 0;  // voc, folder: see their files
   uint32_t crop = 480;      // voc: side of what is cut out in training

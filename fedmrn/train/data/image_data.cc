@@ -119,6 +119,14 @@ Data DataOf(ImageData images) {
                    placement, i, batch);
     }
   };
+  data.train_as_test = [shared](std::span<const uint32_t> examples,
+                                Batch& batch) {
+    shared->Resize(examples.size(), batch);
+    for (size_t i = 0; i < examples.size(); ++i) {
+      shared->Fill(shared->data.train, shared->train_table, examples[i], {}, i,
+                   batch);
+    }
+  };
   data.test_batch = [shared](uint64_t first, uint32_t count, Batch& batch) {
     shared->Resize(count, batch);
     for (uint32_t i = 0; i < count; ++i) {

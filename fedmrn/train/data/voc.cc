@@ -323,6 +323,11 @@ Result<Data> LoadVoc(const DataSet& set, const DataSettings& settings) {
                batch.labels.data() + i * pixels);
     }
   };
+  data.train_as_test = [train](std::span<const uint32_t> examples,
+                               Batch& batch) {
+    FEDMRN_CHECK(examples.size() == 1);
+    FillWhole(train->Get(examples[0]), batch);
+  };
   data.test_batch = [test](uint64_t first, uint32_t count, Batch& batch) {
     FEDMRN_CHECK(count == 1);
     FillWhole(test->Get(first), batch);

@@ -117,6 +117,13 @@ struct Method {
   // Whether a finished update is compressed, as FedAvg has trained it; only
   // then can what is lost be fed back.
   bool compresses_after_training = false;
+  // Whether compression brings every update nearer to itself than nothing would
+  // (the error's norm is below the update's), without which error feedback need
+  // not converge.
+  bool contractive = false;
+  // Whether the codec's scale, where it has a choice, leaves the update's mean
+  // as it is; otherwise it makes the error least.
+  bool unbiased = true;
   // What a network's usual noise is multiplied by; 0: it does not count here.
   double times_usual_noise = 0;
   // The keys that it reads, beside those of all methods. A method from outside

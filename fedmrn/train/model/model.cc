@@ -13,12 +13,13 @@ constexpr ModelKey kKeys[] = {
     {"model.name", AT(name), "the network; default: the data set's",
      ModelNames},
     {"model.torchscript", AT(torchscript),
-     "your own: a file made by torch.jit.script"},
+     "your own: a file made by torch.jit.script", Range{}, KeyRole::kFiles},
     {"model.masked", AT(coded),
      "torchscript: patterns of the tensors to compress, such as "
      "conv*.weight,!head*; empty: all of two or more dimensions"},
     {"model.loss", AT(loss), "torchscript: the loss", kLosses},
-    {"model.backbone", AT(backbone), "bisenetv2: file of pre-trained tensors"},
+    {"model.backbone", AT(backbone), "bisenetv2: file of pre-trained tensors",
+     Range{}, KeyRole::kFiles},
     {"model.head_lr", AT(head_lr),
      "bisenetv2: the heads learn faster by this factor", kPositive},
 };

@@ -1,0 +1,27 @@
+// What a run reads: its examples, divided among clients, and its own files. A
+// run goes on with the same content only, wherever that lies.
+#pragma once
+
+#include <string>
+
+#include "fedmrn/base/result.h"
+#include "fedmrn/results/results.h"
+#include "fedmrn/sim/config.h"
+#include "fedmrn/sim/partition.h"
+#include "fedmrn/train/task.h"
+
+namespace fedmrn::sim {
+
+struct RunInputs {
+  train::Task task;  // its tests are on held-out examples if the config says so
+  Partition partition;
+  results::Inputs digests;
+};
+
+Result<RunInputs> ReadInputs(const Config& config);
+
+// Whether a run in `folder` that began with `saved` is one on these inputs.
+Status CheckSameInputs(const results::Inputs& inputs,
+                       const results::Inputs& saved, const std::string& folder);
+
+}  // namespace fedmrn::sim
