@@ -108,16 +108,48 @@ Result<Bytes> Client::Encode(const Order& order,
   options.scales = bench_.local.scales;
   std::vector<float>& update = bench_.local.update;
   const std::vector<float>& plain = bench_.local.plain;
-  if (!method.error_feedback) {
-    return EncodeFrame(header, options, update, plain);
+  if (method.error_feedback) {  // what the codec lost the last time is sent now
+    state.resize(update.size());
+    for (size_t i = 0; i < update.size(); ++i) update[i] += state[i];
   }
-  // What the codec lost the last time is sent now.
-  state.resize(update.size());
-  for (size_t i = 0; i < update.size(); ++i) update[i] += state[i];
   Bytes frame = FEDMRN_TRY(EncodeFrame(header, options, update, plain));
-  DecodeUpdate(ParseFrame(frame).value(), state);
-  for (size_t i = 0; i < update.size(); ++i) state[i] = update[i] - state[i];
-  return frame;
+  if (method.error_feedback) {
+    DecodeUpdate(ParseFrame(frame).value(), state);
+    for (size_t i = 0; i < update.size(); ++i) state[i] = update[i] - state[i];
+  }
+  if (!method.decoded_statistics) return frame;
+  EstimateStatistics(seeds.draw, frame);
+  return EncodeFrame(header, options, update, plain);  // the same update
+}
+
+void Client::EstimateStatistics(uint64_t draw_seed, ByteView frame) const {
+  // A statistic is a running mean, a tenth of which each batch renews: so many
+  // leave 4 % of those of training.
+  constexpr size_t kBatches = 30;
+  train::LocalModel& local = bench_.local;
+  std::vector<float>& weights = local.trained;
+  weights.resize(bench_.weights.size());
+  DecodeUpdate(ParseFrame(frame).value(), weights);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] += bench_.weights[i];
+  train::TrainSettings passes = settings_.train;
+  const size_t per_pass = StepsPerEpoch(passes, examples_.size());
+  passes.epochs = static_cast<uint32_t>((kBatches + per_pass - 1) / per_pass);
+  std::vector<float> no_state;
+  const train::ClientWork work{.task = task_,
+                               .learner = *bench_.learner,
+                               .train = passes,
+                               .method = settings_.method_settings,
+                               .examples = examples_,
+                               .weights = bench_.weights,
+                               .draw_seed = draw_seed,
+                               .state = no_state,
+                               .after_step = {}};
+  train::ForEachBatch(
+      work, [&](uint32_t step, uint32_t, std::span<const uint32_t> examples) {
+        bench_.learner->Gradient(examples, train::BatchDraws(work, step),
+                                 weights, local.plain, local.coded_gradient,
+                                 local.plain_gradient);
+      });
 }
 
 }  // namespace fedmrn::client

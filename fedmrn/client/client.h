@@ -74,6 +74,10 @@ class Client {
   Status Receive(const Order& order, ByteView broadcast);
   // What local training has left on the bench, as a frame.
   Result<Bytes> Encode(const Order& order, std::vector<float>& state) const;
+  // Takes the batch-norm statistics on the bench again, under the update that
+  // the server will decode: those of training belong to weights that it never
+  // sees.
+  void EstimateStatistics(uint64_t draw_seed, ByteView frame) const;
 
   const Settings& settings_;
   const train::Task& task_;

@@ -700,6 +700,13 @@ class Parser {
              "is for methods that compress after training, not for " +
                  config_.method.name);
     }
+    if (Sound({"method.decoded_statistics", "method.name"}) &&
+        config_.method.decoded_statistics &&
+        !method.compresses_after_training) {
+      Refuse({"method.decoded_statistics"},
+             "is for methods that compress after training, not for " +
+                 config_.method.name);
+    }
     const auto& faults = config_.faults;
     const double sum =
         faults.drop + faults.crash + faults.corrupt + faults.delay;

@@ -107,6 +107,7 @@ TEST(ConfigTest, Example) {
       {"method.clip", "2.5"},
       {"method.bits", "1"},
       {"method.error_feedback", "false"},
+      {"method.decoded_statistics", "false"},
       {"method.optimizer", "\"adam\""},
       {"method.reset_every", "1"},
       {"train.epochs", "10"},

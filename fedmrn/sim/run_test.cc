@@ -310,6 +310,36 @@ TEST_F(Runs, ValidationLeavesTheTestSetUnseen) {
   EXPECT_NE(result.model_sha256, without.model_sha256);
 }
 
+TEST_F(Runs, StatisticsOfTheDecodedUpdate) {
+  const auto model_after_one_round = [this](const char* setting) {
+    fs::remove_all(out_);
+    EXPECT_TRUE(
+        sim::Run(Tiny({"method.name=signsgd", "rounds.count=1", setting}),
+                 Options(false)));
+    const auto last =
+        results::LoadCheckpoint(Path("checkpoints"), [](const auto&) {});
+    const Result<FrameView> frame = ParseFrame((*last)->model);
+    GlobalModel model{std::vector<float>(frame->params),
+                      std::vector<float>(frame->plain_count)};
+    DecodeUpdate(*frame, model.weights);
+    frame->CopyPlain(model.plain);
+    return model;
+  };
+  const GlobalModel of_training =
+      model_after_one_round("method.decoded_statistics=false");
+  const GlobalModel of_decoded =
+      model_after_one_round("method.decoded_statistics=true");
+  // Half of the plain values are trained, and nothing about them changes.
+  EXPECT_EQ(of_training.weights, of_decoded.weights);
+  const auto halves = [](const GlobalModel& model) {
+    const auto middle = model.plain.begin() + 960;
+    return std::pair(std::vector(model.plain.begin(), middle),
+                     std::vector(middle, model.plain.end()));
+  };
+  EXPECT_EQ(halves(of_training).first, halves(of_decoded).first);
+  EXPECT_NE(halves(of_training).second, halves(of_decoded).second);
+}
+
 TEST_F(Runs, WarnsOfErrorFeedbackThatMayDoHarm) {
   const auto warned = [this](const char* method) {
     log_.clear();

@@ -47,8 +47,10 @@ struct MethodSettings {
   bool half = false;            // fedavg: float16
   bool plain_half = false;      // plain values travel as float16
   bool error_feedback = false;  // what the codec lost is added the next time
-  bool adam = true;             // fedpm: or SGD
-  uint32_t reset_every = 1;     // fedpm: rounds that one estimate is made of
+  bool decoded_statistics = false;  // batch-norm statistics of what the server
+                                    // decodes, not of what was trained
+  bool adam = true;                 // fedpm: or SGD
+  uint32_t reset_every = 1;  // fedpm: rounds that one estimate is made of
   // Numbers of methods that other programs register, by names of their own.
   std::map<std::string, double> own = {};
 };
