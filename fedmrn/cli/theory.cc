@@ -56,6 +56,16 @@ std::string Digits(double value, int digits) {
   return fmt::format("{:.{}g}", value, digits);
 }
 
+// How far above the last measurement a bound lies: that a loose one holds says
+// little.
+template <typename Row>
+std::string LooseText(const std::vector<Row>& rows) {
+  const Row& last = rows.back();
+  return fmt::format("{:.2g} (FedAvg) and {:.2g} (FedMRN) times the measured",
+                     last.fedavg_bound / last.fedavg.mean,
+                     last.fedmrn_bound / last.fedmrn.mean);
+}
+
 std::string SlopeText(const theory::Slope& slope) {
   return fmt::format("{:.2f} (+-{:.2f})", slope.slope, slope.error);
 }
@@ -95,8 +105,10 @@ void PrintConvex(const theory::Settings& s, const theory::ConvexReport& r) {
       "(sigma = {:g}),\n           |u| up to {:.2f} of the noise: {}\n",
       r.largest_gradient, c.G, r.largest_deviation, c.sigma,
       r.largest_update_over_noise, Verdict(r.assumptions_hold));
-  fmt::print("bound      with the least q for Lemmas 2 and 3, at {} T: {}\n",
-             r.rows.size(), Verdict(r.bound_holds));
+  fmt::print(
+      "bound      with the least q for Lemmas 2 and 3, at {} T: {},\n"
+      "           at the last {}\n",
+      r.rows.size(), Verdict(r.bound_holds), LooseText(r.rows));
   if (s.fixed_noise) {
     fmt::print(
         "           but no constant q will do: it grows with T, and so may the "
@@ -145,9 +157,9 @@ void PrintNetwork(const theory::NetworkReport& r) {
   fmt::print(
       "\nslope      FedAvg {}, FedMRN {}, against T\n"
       "           (the bound: -1/2 in the end)\n"
-      "bound      at {} T: {}\n",
+      "bound      at {} T: {}, at the last\n           {}\n",
       SlopeText(r.fedavg), SlopeText(r.fedmrn), r.rows.size(),
-      Verdict(r.bound_holds));
+      Verdict(r.bound_holds), LooseText(r.rows));
 }
 
 Json ToJson(const Estimate& estimate) {

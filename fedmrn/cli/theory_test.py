@@ -34,8 +34,8 @@ class TheoryTest(ProgramTest):
                      "clients, K = 10 a round,\n", "\nProp. 1    q = sqrt(",
                      "\nTheorem 2  network of 12 parameters,"):
             self.assertIn(line, out)
-        self.assertEqual(out.count("at 32 T: holds\n"), 1, out)
-        self.assertEqual(out.count("at 4 T: holds\n"), 1, out)
+        self.assertEqual(out.count("at 32 T: holds,\n"), 1, out)
+        self.assertEqual(out.count("at 4 T: holds, at the last\n"), 1, out)
         self.assertEqual(out.count("DOES NOT HOLD"), 1, out)
         self.assertIn("Proposition 1: DOES NOT HOLD\n", out)
         self.assertLessEqual(max(map(len, out.splitlines())), 79)
