@@ -5,9 +5,9 @@
 #include <memory>
 #include <sstream>
 
-#include "fedmrn/train/data/dataset.h"
+#include "mine.h"
 
-namespace fedmrn {
+namespace mine {
 namespace {
 
 struct Rows {
@@ -75,4 +75,4 @@ Result<train::Data> LoadCsv(const train::DataSet& set,
   return data;
 }
 
-}  // namespace fedmrn
+}  // namespace mine

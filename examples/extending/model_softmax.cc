@@ -3,9 +3,9 @@
 #include <numeric>
 
 #include "fedmrn/core/random.h"
-#include "fedmrn/train/model/model.h"
+#include "mine.h"
 
-namespace fedmrn {
+namespace mine {
 namespace {
 
 class Softmax final : public train::Network {
@@ -97,4 +97,4 @@ Result<train::Model> MakeSoftmax(const train::ModelSettings& settings,
   return model;
 }
 
-}  // namespace fedmrn
+}  // namespace mine

@@ -27,7 +27,7 @@ class Argument {
   // An empty answer is a yes, any other says why not.
   Argument Check(
       std::function<std::string(const std::string& value)> refuse) const;
-  // Of a list: each value needs its option, so that a word may follow.
+  // Each value of a list needs its option, so that a word may follow.
   Argument OneEach() const;
 
   // What the help says of the value: its type, all about it, its default; and

@@ -174,9 +174,7 @@ Status RunCodecs(size_t clients, const std::string& out_dir) {
          fixed(static_cast<double>(float32_bytes) / static_cast<double>(bytes),
                1) +
              "x",
-         codec.id == CodecId::kMask  // carries probabilities, not updates
-             ? "-"
-             : fixed(outcome->relative_error, 4),
+         codec.encodes_probabilities ? "-" : fixed(outcome->relative_error, 4),
          fixed(each(outcome->encode_ms), 2),
          fixed(each(outcome->aggregate_ms), 2)});
     if (!out_dir.empty()) {

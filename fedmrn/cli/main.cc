@@ -1,7 +1,10 @@
+#include "fedmrn/cli/main.h"
+
 #include "fedmrn/cli/commands.h"
 
-int main(int argc, char** argv) {
-  using namespace fedmrn::cli;
+namespace fedmrn::cli {
+
+int Main(int argc, char** argv) {
   Program program(
       "fedmrn", FEDMRN_VERSION,
       "FedMRN: federated learning that uploads one bit per parameter.\n"
@@ -23,3 +26,5 @@ int main(int argc, char** argv) {
   AddBench(verb);
   return program.Run(argc, argv);
 }
+
+}  // namespace fedmrn::cli

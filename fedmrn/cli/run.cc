@@ -81,6 +81,16 @@ int RunVerb(const RunArguments& arguments) {
   return kExitOk;
 }
 
+// The rows of a table, a line each, as the help shows them.
+template <typename Rows>
+std::string Listed(const char* heading, const Rows& rows) {
+  std::string text = fmt::format("\n\n{}:", heading);
+  for (const auto& row : rows) {
+    text += fmt::format("\n  {:<13} {}", row.name, row.summary);
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<sim::Config> ReadConfig(const std::string& file,
@@ -121,7 +131,10 @@ void AddRun(Verb program) {
       "  fedmrn run --data.name synthetic --rounds.count 5 --train.epochs 2\n\n"
       "Writes rounds.csv, run.json, model.pt, tb/ and checkpoints/ to the\n"
       "folder of results. A run that was stopped or killed goes on, to the\n"
-      "same model, with the same command and --resume.");
+      "same model, with the same command and --resume." +
+      Listed("Methods, --method.name", train::Methods()) +
+      Listed("Networks, --model.name", train::Models()) +
+      Listed("Data sets, --data.name", train::DataSets()));
   auto arguments = std::make_shared<RunArguments>();
   verb.AddOption("config", arguments->file,
                  "TOML file; configs/ has the paper's settings")

@@ -86,7 +86,7 @@ class Client {
   Bench& bench_;
 };
 
-// Of one client in one round.
+// What one client draws from in one round.
 struct Seeds {
   uint64_t noise;  // goes on the wire
   uint64_t draw;   // never leaves the client

@@ -400,7 +400,7 @@ TEST_F(ThreadExecutorTest, FaultsComeAsOftenAsTold) {
       ++(ParseFrame(answer.frame) ? good : corrupt);
     }
   }
-  // Of 1,000: 250, sigma 14.
+  // Each is expected 250 times of 1,000, sigma 14.
   for (const int count : {dropped, crashed, corrupt, good}) {
     EXPECT_NEAR(count, 250, 60);
   }

@@ -40,7 +40,7 @@ struct GridOptions {
 struct GridRun {
   // The values of the axes joined by '-', a folder's name: "iid-fedavg-seed1".
   std::string name;
-  // Of each axis its name and value: {"lr", "0.1"}.
+  // Each axis has its name and value here: {"lr", "0.1"}.
   std::vector<std::pair<std::string, std::string>> labels;
   Config config;
 };

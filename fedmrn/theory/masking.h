@@ -52,7 +52,7 @@ class MaskingErrorSums {
   std::vector<float> x_, zero_, hat_;
 };
 
-// Of updates in `sums` and, by draws of its own, of one fixed vector.
+// Checks updates in `sums` and, by draws of its own, one fixed vector.
 MaskingReport CheckMasking(uint64_t seed, uint32_t steps,
                            const MaskingErrorSums& sums);
 

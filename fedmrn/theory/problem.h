@@ -90,7 +90,7 @@ NetworkProblem MakeNetworkProblem(LabelledRows data, uint32_t hidden);
 LabelledRows LinearExamples(uint64_t seed, uint32_t clients, uint32_t each,
                             size_t features, double heterogeneity);
 
-// Of a symmetric matrix, row by row.
+// The matrix is symmetric and comes row by row.
 double LargestEigenvalue(std::vector<double> matrix, size_t size);
 
 }  // namespace fedmrn::theory

@@ -26,7 +26,7 @@ struct Schedule {
   uint32_t steps = 0;    // S
   uint32_t rounds = 0;
   std::function<double(uint64_t t)> step_size;
-  // Of the Bernoulli noise of the round whose first step is t.
+  // Gives that of the Bernoulli noise of the round whose first step is t.
   std::function<double(uint64_t t)> magnitude;
 };
 

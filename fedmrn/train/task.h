@@ -40,7 +40,7 @@ class Learner {
                           std::span<float> coded_gradient,
                           std::span<float> plain_gradient) = 0;
 
-  // Of test examples first, first + 1, ... as a deployed model would do.
+  // Scores test examples first, first + 1, ... as a deployed model would do.
   virtual Score Evaluate(uint64_t first, uint32_t count,
                          std::span<const float> coded,
                          std::span<const float> plain) = 0;
@@ -54,9 +54,9 @@ struct Task {
 };
 
 Result<Task> MakeTask(const DataSettings& data, const ModelSettings& model);
-// Of data at hand.
+// For those who have the data at hand.
 Result<Task> MakeTask(Data data, const ModelSettings& model);
-// Of both at hand.
+// For those who have both.
 Task TaskOf(Data data, Model model);
 
 }  // namespace fedmrn::train

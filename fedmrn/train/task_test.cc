@@ -109,7 +109,7 @@ TEST(TaskTest, PreparedBatchesAreTheSame) {
     EXPECT_EQ(plain.made_here, steps);
     EXPECT_EQ(plain.made_ahead, 0u);
     EXPECT_EQ(ahead.made_here, 0u);
-    // Of the work that ended early, the second was made as well.
+    // The second batch of the work that ended early was made as well.
     EXPECT_EQ(ahead.made_ahead, steps + 1);
   }
 }

@@ -41,13 +41,13 @@ struct Data {
   std::string name;
   Input input = Input::kImages;
   Target target = Target::kClass;
-  // Of one example's input in training: height, width, channels of an image,
-  // length of a text. Test examples may be of other sizes; see test_batch.
+  // One example's input in training has this shape: height, width, channels of
+  // an image, length of a text. Test examples may differ; see test_batch.
   std::vector<int64_t> shape;
   std::vector<int64_t> target_shape;  // of Target::kNumbers; empty: one number
   uint32_t classes = 0;               // 1 for Target::kNumbers
   uint32_t vocabulary = 0;            // of Input::kTokens
-  // Of images, per channel: an input is (pixel / 255 - mean) / std.
+  // Images have these per channel: an input is (pixel / 255 - mean) / std.
   std::vector<float> mean, std;
 
   uint64_t train_examples = 0;

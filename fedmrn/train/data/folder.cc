@@ -153,7 +153,8 @@ Result<std::string> LoadPart(const std::vector<ImageFile>& files, bool skip_bad,
   return found->note;
 }
 
-// Of the pixels as shares of 255. One that never changes is only shifted.
+// Finds mean and deviation of the pixels as shares of 255. A channel that never
+// changes is only shifted.
 void Normalise(Examples& part) {
   for (size_t channel = 0; channel < 3; ++channel) {
     uint64_t sum = 0, squares = 0, count = 0;

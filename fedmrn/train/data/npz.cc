@@ -248,7 +248,7 @@ uint32_t CountOf(const std::vector<int32_t>& train,
   return static_cast<uint32_t>(largest + 1);
 }
 
-// Of one row, which may be empty.
+// Gives the values of one row, which may be empty.
 template <typename T>
 std::span<const T> RowOf(const std::vector<T>& all, const Rows& rows,
                          size_t row) {
@@ -256,7 +256,7 @@ std::span<const T> RowOf(const std::vector<T>& all, const Rows& rows,
   return std::span(all).subspan(row * width, width);
 }
 
-// Of Target::kClass, the only one; 0 if there is none.
+// Target::kClass has only one. It is 0 if there is none.
 uint16_t CommonestClass(std::span<const int32_t> labels, uint32_t classes) {
   if (labels.size() == 1) return static_cast<uint16_t>(std::max(labels[0], 0));
   std::vector<uint32_t> counts(classes);

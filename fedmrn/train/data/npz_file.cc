@@ -19,7 +19,7 @@
 namespace fedmrn::train {
 namespace {
 
-// Of the text before the numbers; NumPy's own limit is 10,000.
+// The text before the numbers is no longer; NumPy's own limit is 10,000.
 constexpr size_t kMaxHeader = 65536;
 
 // Reads the next bytes of an array's file; the error has no name in it yet.
@@ -143,7 +143,7 @@ class HeaderParser {
 
 Error Refused(const std::string& what) { return {ErrorCode::kBadFormat, what}; }
 
-// Of the element type, such as "<f4": order of bytes, kind, number of bytes.
+// An element type such as "<f4" has order of bytes, kind, number of bytes.
 Status ParseType(std::string_view descr, NpyArray& array) {
   const auto refused = [&](const std::string& what) {
     return Refused("has elements of type " + std::string(descr) + ": " + what);

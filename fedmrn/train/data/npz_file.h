@@ -16,8 +16,8 @@ namespace fedmrn::train {
 
 // In C order: the last index runs fastest.
 struct NpyArray {
-  // Of the elements, as NumPy writes it: b (true or false), i, u or f; and
-  // their bytes, at most 8.
+  // Elements are of this kind, as NumPy writes it: b (true or false), i, u or
+  // f; and of so many bytes, at most 8.
   char kind = 'f';
   size_t item_bytes = 4;
   std::vector<uint64_t> shape;
@@ -26,9 +26,9 @@ struct NpyArray {
   size_t size() const { return bytes.size() / item_bytes; }
   bool is_integer() const { return kind != 'f'; }
 
-  // Of integers; what is larger than an int64_t becomes its largest value.
+  // Reads integers; what is larger than an int64_t becomes its largest value.
   int64_t Integer(size_t i) const;
-  // Of floats; what is too large for one becomes infinite.
+  // Reads floats; what is too large for one becomes infinite.
   float Float(size_t i) const;
 };
 

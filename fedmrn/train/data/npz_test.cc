@@ -206,7 +206,7 @@ TEST_F(NpzTest, Images) {
 }
 
 TEST_F(NpzTest, ClassesOfPixels) {
-  // Of the first image most pixels are 4; of the last, none has a class.
+  // Most pixels of the first image are 4; none of the last has a class.
   std::vector<int32_t> classes(80, 2);
   std::copy_n(std::begin({255, 4, 4, 1}), 4, classes.begin());
   std::fill(classes.end() - 4, classes.end(), 255);

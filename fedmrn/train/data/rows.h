@@ -49,7 +49,7 @@ inline Error LabelError(const std::string& path, uint64_t example,
                        std::to_string(data.classes));
 }
 
-// Of `there` examples, as many as the user wants; 0: all.
+// Gives as many of `there` examples as the user wants; 0 stands for all.
 inline Result<uint64_t> HowMany(uint64_t wanted, uint64_t there,
                                 const char* kind, const std::string& name) {
   if (wanted <= there) return wanted == 0 ? there : wanted;
@@ -58,7 +58,7 @@ inline Result<uint64_t> HowMany(uint64_t wanted, uint64_t there,
                                          std::to_string(wanted)};
 }
 
-// Of the user's own data without test examples, every tenth is one.
+// Every tenth example of a user's data without test examples is one.
 inline constexpr size_t kHeldOutEvery = 10;
 inline bool IsHeldOut(size_t example) {
   return example % kHeldOutEvery == kHeldOutEvery - 1;

@@ -78,7 +78,7 @@ inline Picture Gradients(uint32_t height, uint32_t width,
   return picture;
 }
 
-// Of one colour.
+// Makes a picture of one colour.
 inline Picture Plain(uint32_t height, uint32_t width, uint8_t red,
                      uint8_t green, uint8_t blue) {
   Picture picture{height, width, 3, {}};
@@ -88,7 +88,7 @@ inline Picture Plain(uint32_t height, uint32_t width, uint8_t red,
   return picture;
 }
 
-// Of 1, 3 or 4 (CMYK) channels.
+// The picture has 1, 3 or 4 (CMYK) channels.
 inline Bytes MakeJpeg(const Picture& picture, int flags = 0) {
   const int subsampling = picture.channels == 1 ? TJSAMP_GRAY : TJSAMP_444;
   const int format = picture.channels == 1   ? TJPF_GRAY

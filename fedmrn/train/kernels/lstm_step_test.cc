@@ -90,9 +90,9 @@ TEST(LstmStep, EqualsDefinitionOnEveryTarget) {
   }
 }
 
-// Of units without a past: h = sigmoid(z) tanh(sigmoid(z) tanh(z)), where every
-// gate has the same z. Tiny values must keep their digits, large ones must not
-// overflow.
+// Units without a past have h = sigmoid(z) tanh(sigmoid(z) tanh(z)), where
+// every gate has the same z. Tiny values must keep their digits, large ones
+// must not overflow.
 TEST(LstmStep, KeepsRelativeAccuracy) {
   const LstmShape shape{1, kPanel};
   std::vector<float> weights(kLstmGates * kPanel * kPanel);

@@ -25,7 +25,7 @@ struct Activation {
   size_t pixels() const { return size_t{height} * width; }
   size_t image_size() const { return channels * pixels(); }
   size_t size() const { return images * image_size(); }
-  // Of pixel 0; the next pixel is `block` further.
+  // Pixel 0 is there; the next pixel is `block` further.
   size_t Offset(size_t image, size_t channel) const {
     return image * image_size() + channel / block * block * pixels() +
            channel % block;

@@ -246,7 +246,7 @@ TEST(BiSeNetV2, EqualCallsGiveEqualBytes) {
   }
 }
 
-// Of a single small image some maps have one value, which has no variance.
+// Some maps of a single small image have one value, which has no variance.
 TEST(BiSeNetV2, OneImageIsEnough) {
   Made made;
   for (const int64_t side : {32, 64}) {
@@ -266,7 +266,7 @@ std::string WriteFile(const std::string& contents) {
 
 using Dictionary = c10::Dict<std::string, at::Tensor>;
 
-// Of every tensor of one branch, as a state_dict has it.
+// Gives every tensor of one branch, as a state_dict has it.
 Dictionary StateOf(const Made& made, const std::string& branch) {
   Dictionary state;
   const auto values = made.ByName(made.coded, made.plain);

@@ -86,7 +86,7 @@ class Cnn {
   uint32_t feature_channels_ = 0;
   std::map<uint32_t, std::unique_ptr<Plan>> plans_;
 
-  // Of the largest batch so far.
+  // Memory is that of the largest batch so far.
   using Buffer = hwy::AlignedFreeUniquePtr<float[]>;
   struct Memory;
   std::unique_ptr<Memory> memory_;

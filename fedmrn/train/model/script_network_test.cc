@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/core/random.h"
 #include "fedmrn/train/method/method.h"
 #include "fedmrn/train/model/torchscript.h"
@@ -794,8 +795,8 @@ TEST(TorchScriptModel, RefusesFilesThatAreNoModule) {
             "holds tensors or a Python object (torch.save), not a module; save "
             "the model with torch.jit.script(model).save(\"model.pt\")");
   // Cut off, or damaged within.
-  std::ifstream file(MakeFile(kConvTensors, ConvSource()), std::ios::binary);
-  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  const Bytes bytes = ReadFile(MakeFile(kConvTensors, ConvSource())).value();
+  const std::string whole(AsText(bytes));
   for (const size_t size : {whole.size() / 2, whole.size() - 10}) {
     EXPECT_NE(Refusal(WriteFile(whole.substr(0, size)), images), "none");
   }
