@@ -17,6 +17,7 @@ enum class ErrorCode : uint8_t {
   kBadFormat,    // magic, version, codec or a length that cannot be right
   kBadChecksum,  // damaged on the way
   kBadValue,     // a field or number out of its range
+  kNotFinite,    // a value to be sent is infinite or no number
   kForeign,      // a sound frame, but of another model, codec or noise
   kStale,        // a sound frame of another round
   kDuplicate,    // this client has been added already

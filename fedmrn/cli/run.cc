@@ -20,7 +20,7 @@ namespace {
 struct RunArguments {
   std::string file;
   std::string out;
-  bool resume = false;
+  bool resume = false, overwrite = false;
   // In the order of the command line: the last one wins.
   std::vector<std::string> settings;
 };
@@ -45,19 +45,22 @@ void PrintSummary(const sim::RunResult& result, const std::string& out) {
 }
 
 int RunVerb(const RunArguments& arguments) {
+  // A run that goes on needs no more than its folder.
+  const bool of_folder =
+      arguments.resume && arguments.file.empty() &&
+      std::filesystem::exists(arguments.out + "/config.toml");
   const Result<sim::Config> config =
-      ReadConfig(arguments.file, arguments.settings);
+      ReadConfig(of_folder ? arguments.out + "/config.toml" : arguments.file,
+                 arguments.settings);
   if (!config) return Fail("", config.error());
   sim::RunOptions options;
   options.version = FEDMRN_VERSION;
   options.resume = arguments.resume;
-  options.out = arguments.out;
-  if (options.out.empty()) {
-    options.out =
-        arguments.file.empty()
-            ? sim::DefaultFolder(*config)
-            : "runs/" + std::filesystem::path(arguments.file).stem().string();
-  }
+  options.overwrite = arguments.overwrite;
+  options.out =
+      arguments.out.empty()
+          ? sim::DefaultFolder(*config, arguments.file, arguments.settings)
+          : arguments.out;
   const sim::PartitionSettings& partition = config->partition;
   const bool natural = partition.kind == sim::PartitionKind::kNatural;
   fmt::print(
@@ -131,7 +134,8 @@ void AddRun(Verb program) {
       "  fedmrn run --data.name synthetic --rounds.count 5 --train.epochs 2\n\n"
       "Writes rounds.csv, run.json, model.pt, tb/ and checkpoints/ to the\n"
       "folder of results. A run that was stopped or killed goes on, to the\n"
-      "same model, with the same command and --resume." +
+      "same model, with fedmrn run --resume --out DIR; with a larger\n"
+      "--rounds.count also one that has ended." +
       Listed("Methods, --method.name", train::Methods()) +
       Listed("Networks, --model.name", train::Models()) +
       Listed("Data sets, --data.name", train::DataSets()));
@@ -143,7 +147,9 @@ void AddRun(Verb program) {
                  "Folder of results; default runs/NAME-OF-CONFIG")
       .Type("DIR");
   verb.AddFlag("--resume", arguments->resume,
-               "Go on from the last checkpoint in the folder");
+               "Go on from the last checkpoint in the folder, with its config");
+  verb.AddFlag("--overwrite", arguments->overwrite,
+               "Begin anew where a run is already");
   verb.OnOption(
           "--workers",
           [arguments](const std::string& count) {

@@ -61,8 +61,8 @@ Status CheckFinite(std::span<const float> values, const char* what) {
   }
   size_t i = 0;
   while (std::isfinite(values[i])) ++i;
-  return Error{ErrorCode::kBadValue, std::string(what) + " value " +
-                                         std::to_string(i) + " is not finite"};
+  return Error{ErrorCode::kNotFinite, std::string(what) + " value " +
+                                          std::to_string(i) + " is not finite"};
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
       Result<std::vector<results::RoundRow>> rows =
           results::ParseRoundsCsv(AsText(*csv));
       if (!rows) return damaged(csv_path + ": " + rows.error().message);
+      if (rows->size() < config.rounds.count) {  // it was given more
+        return GridOutcome{RunState::kInterrupted, *std::move(rows)};
+      }
       if (rows->size() != config.rounds.count) {
         return damaged(fmt::format("{} has {} of {} rounds", csv_path,
                                    rows->size(), config.rounds.count));

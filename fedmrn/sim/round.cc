@@ -60,6 +60,11 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
         }
       },
       context.progress.stop));
+  if (book.diverged()) {
+    return Error{ErrorCode::kFailed,
+                 "training diverged in round " + std::to_string(round) +
+                     ": no client's update is finite; lower train.lr"};
+  }
   if (counted.size() < config.rounds.min_clients) return false;
 
   // Line 9, Eq. 5: the mean of the updates moves the model, and what the

@@ -37,7 +37,9 @@ bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
   };
   const Status added = add();
   row_.aggregate_s += watch.seconds();
+  ++answers_;
   if (added) return true;
+  if (added.error().code == ErrorCode::kNotFinite) ++not_finite_;
   ++row_.dropped;
   last_failure_ =
       "client " + std::to_string(client) + ": " + added.error().ToString();

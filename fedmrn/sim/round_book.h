@@ -30,6 +30,8 @@ class RoundBook {
   void Step(const Aggregator& sum, double seconds);
 
   const std::string& last_failure() const { return last_failure_; }
+  // Whether every answer so far held something that is no number.
+  bool diverged() const { return not_finite_ > 0 && not_finite_ == answers_; }
 
   // All columns but those of the evaluation.
   results::RoundRow Row(uint64_t coded_params) const;
@@ -38,6 +40,7 @@ class RoundBook {
   results::RoundRow row_;
   std::function<void(const std::string&)> log_;
   uint64_t frames_ = 0;
+  uint32_t answers_ = 0, not_finite_ = 0;
   std::string last_failure_ = "no client answered";
 };
 

@@ -1,9 +1,11 @@
 #include "fedmrn/sim/run.h"
 
+#include <cctype>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "fedmrn/base/files.h"
@@ -51,6 +53,7 @@ class RunFolder {
   // The state to go on from, or nothing: a new run.
   Result<std::optional<State>> Open() const {
     if (!exists()) return std::optional<State>();
+    if (options_.overwrite) FEDMRN_TRY(RemoveRun());
     std::vector<std::string> warnings;
     Result<std::optional<results::Checkpoint>> found = results::LoadCheckpoint(
         Path("checkpoints"),
@@ -63,8 +66,8 @@ class RunFolder {
     if (!options_.resume) {
       return Error{ErrorCode::kDuplicate,
                    options_.out +
-                       " already holds a run; --resume goes on with it, --out "
-                       "DIR writes elsewhere"};
+                       " already holds a run; --resume goes on with it, "
+                       "--overwrite begins anew, --out DIR writes elsewhere"};
     }
     for (const std::string& warning : warnings) options_.log(warning);
     if (!found) return found.error();
@@ -86,6 +89,14 @@ class RunFolder {
       return Error{ErrorCode::kForeign,
                    options_.out + "'s checkpoint is of another model"};
     }
+    if (!checkpoint.client_states.empty() &&
+        checkpoint.rounds_done() < config_.rounds.count &&
+        !std::filesystem::exists(Path("clients"))) {
+      return Error{ErrorCode::kUnavailable,
+                   options_.out +
+                       " has ended, and with it went what its clients kept "
+                       "from round to round: it cannot have more rounds"};
+    }
     const Status restored = states_.Restore(checkpoint.client_states);
     if (!restored) return restored.error();
     State state;
@@ -98,11 +109,29 @@ class RunFolder {
     return std::optional(std::move(state));
   }
 
-  Status Begin(const State& state) const {
+  // What a run has written, and nothing else that may lie there.
+  Status RemoveRun() const {
+    std::error_code error;
+    for (const char* name : {"checkpoints", "clients", "tb", "run.json",
+                             "rounds.csv", "model.pt", "config.toml"}) {
+      std::filesystem::remove_all(Path(name), error);
+      if (error) {
+        return Error{ErrorCode::kFailed,
+                     Path(name) + " cannot be removed: " + error.message()};
+      }
+    }
+    return Ok();
+  }
+
+  // A resumed run may have been given more rounds.
+  Status WriteConfig() const {
     if (!exists()) return Ok();
-    const Status written =
-        WriteFileAtomically(Path("config.toml"), AsBytes(ConfigToml(config_)));
-    if (!written) return written;
+    return WriteFileAtomically(Path("config.toml"),
+                               AsBytes(ConfigToml(config_)));
+  }
+
+  Status Begin(const State& state) const {
+    FEDMRN_TRY(WriteConfig());
     return Checkpointed(state);
   }
 
@@ -207,10 +236,7 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
                  "no update could be added, is method.magnitude too large? " +
                      possible.error().ToString()};
   }
-  if (!resumed) {
-    const Status begun = folder.Begin(state);
-    if (!begun) return begun.error();
-  }
+  FEDMRN_TRY(resumed ? folder.WriteConfig() : folder.Begin(state));
   if (options.on_round) options.on_round(state.rows);
 
   const RoundContext context{
@@ -261,7 +287,10 @@ Status CheckSameConfig(const Config& config, const std::string& saved_toml,
   const auto values = ConfigValues(config), saved_values = ConfigValues(*saved);
   std::string differences;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (ConfigKeys()[i].changes_results && values[i] != saved_values[i]) {
+    const bool only_more_rounds = values[i].first == "rounds.count" &&
+                                  config.rounds.count > saved->rounds.count;
+    if (ConfigKeys()[i].changes_results && values[i] != saved_values[i] &&
+        !only_more_rounds) {
       differences += "\n  " + values[i].first + ": was " +
                      saved_values[i].second + ", now " + values[i].second;
     }
@@ -281,13 +310,42 @@ std::string ModelSha256(const GlobalModel& model) {
   return Sha256Hex(bytes);
 }
 
-std::string DefaultFolder(const Config& config) {
+std::string DefaultFolder(const Config& config, const std::string& file,
+                          std::span<const std::string> settings) {
   const bool usual =
       config.model.name == train::FindDataSet(config.data.name)->model;
-  return "runs/" + config.data.name + "-" +
-         (usual ? "" : config.model.name + "-") +
-         std::string(NameOf(config.partition.kind, kPartitionKinds)) + "-" +
-         config.method.name + "-seed" + std::to_string(config.seed);
+  std::string name =
+      file.empty()
+          ? config.data.name + "-" + (usual ? "" : config.model.name + "-") +
+                std::string(NameOf(config.partition.kind, kPartitionKinds)) +
+                "-" + config.method.name + "-seed" + std::to_string(config.seed)
+          : std::filesystem::path(file).stem().string();
+  // What the name tells already.
+  const std::set<std::string_view> told =
+      file.empty() ? std::set<std::string_view>{"data.name", "model.name",
+                                                "partition.kind", "method.name",
+                                                kSeedKey}
+                   : std::set<std::string_view>{};
+  for (const std::string& text : settings) {
+    const Result<ConfigSetting> setting = ParseSetting(text, "");
+    if (!setting || told.contains(setting->key)) continue;
+    const ConfigKey key = DescribeKey(setting->key);
+    // More rounds are the same run.
+    if (key.role == KeyRole::kProgram || key.name == "rounds.count") continue;
+    std::string value = setting->value;
+    std::erase(value, '"');
+    for (char& c : value) {
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.') c = '_';
+    }
+    name += "-" + std::string(key.short_name) + value;
+  }
+  // File systems allow 255 bytes.
+  constexpr size_t kLongest = 120;
+  if (name.size() > kLongest) {
+    name =
+        name.substr(0, kLongest) + "-" + Sha256Hex(AsBytes(name)).substr(0, 8);
+  }
+  return "runs/" + name;
 }
 
 }  // namespace fedmrn::sim

@@ -22,6 +22,7 @@ namespace fedmrn::sim {
 struct RunOptions {
   std::string out;  // the folder of results; empty: writes nothing
   bool resume = false;
+  bool overwrite = false;  // a run that is there already
   std::string version;  // of the program, for run.json
   Progress* progress = nullptr;
   // Where the clients run.
@@ -45,7 +46,8 @@ struct RunResult {
 Result<RunResult> Run(const Config& config, const RunOptions& options);
 
 // Whether a run whose config was `saved_toml` can go on with `config`; `folder`
-// holds it. The error has a line for each key that differs.
+// holds it. The error has a line for each key that differs. More rounds are no
+// difference: those that are done would have been the same.
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,
                        const std::string& folder);
 
@@ -53,7 +55,10 @@ Status CheckSameConfig(const Config& config, const std::string& saved_toml,
 // float32.
 std::string ModelSha256(const GlobalModel& model);
 
-// The folder that a config's results go to unless told otherwise.
-std::string DefaultFolder(const Config& config);
+// The folder that results go to unless told otherwise: by the config's file or,
+// if that is empty, by data, partition, method and seed; then by the settings
+// that were given beside it, so that other settings have another folder.
+std::string DefaultFolder(const Config& config, const std::string& file,
+                          std::span<const std::string> settings);
 
 }  // namespace fedmrn::sim

@@ -274,13 +274,13 @@ TEST_F(Runs, ResumeRefusesAnotherConfig) {
   StopAfter(Tiny({}), 1);
   const auto before = Contents();
   const Result<RunResult> result =
-      Resume(Tiny({"train.lr=0.2", "rounds.count=4", "run.workers=2"}));
+      Resume(Tiny({"train.lr=0.2", "rounds.count=2", "run.workers=2"}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().ToString(),
             out_.string() +
                 " holds a run with another config:\n"
                 "  train.lr: was 0.1, now 0.2\n"
-                "  rounds.count: was 3, now 4\n"
+                "  rounds.count: was 3, now 2\n"
                 "resume with the same config, or start anew with another "
                 "--out");
   for (const char* setting :
@@ -435,7 +435,8 @@ TEST_F(Runs, NeverOverwritesAnotherRun) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().ToString(),
             out_.string() +
-                " already holds a run; --resume goes on with it, --out DIR "
+                " already holds a run; --resume goes on with it, --overwrite "
+                "begins anew, --out DIR "
                 "writes elsewhere");
   EXPECT_EQ(Contents(), before);
 
@@ -582,11 +583,60 @@ TEST_F(Runs, AFolderThatCannotBe) {
       << result.error().message;
 }
 
+TEST_F(Runs, MoreRoundsAreTheSameRun) {
+  const RunResult five = Undisturbed(Tiny({"rounds.count=5"}));
+  ASSERT_TRUE(sim::Run(Tiny({}), Options(false)));
+  ExpectSame(Resume(Tiny({"rounds.count=5"})), five);
+  EXPECT_EQ(ParseConfig(AsText(Read("config.toml")), "", {})->rounds.count, 5u);
+  // What clients kept is gone when a run has ended.
+  const auto topk = [](const char* rounds) {
+    return Tiny({"method.name=topk", "method.error_feedback=true", rounds});
+  };
+  fs::remove_all(out_);
+  ASSERT_TRUE(sim::Run(topk("rounds.count=1"), Options(false)));
+  ASSERT_TRUE(Resume(topk("rounds.count=1")));
+  const Result<RunResult> refused = Resume(topk("rounds.count=2"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("cannot have more rounds"),
+            std::string::npos);
+}
+
+TEST_F(Runs, Overwrite) {
+  ASSERT_TRUE(sim::Run(Tiny({"train.lr=0.2"}), Options(false)));
+  Write("notes.txt", AsBytes("mine"));
+  RunOptions options = Options(false);
+  options.overwrite = true;
+  ExpectSame(sim::Run(Tiny({}), options), Undisturbed(Tiny({})));
+  EXPECT_EQ(AsText(Read("notes.txt")), "mine");
+}
+
+TEST_F(Runs, DivergedEndsAtOnce) {
+  const Result<RunResult> result =
+      sim::Run(Tiny({"method.name=fedavg", "train.lr=1e38"}), Options(false));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().ToString(),
+            "training diverged in round 1: no client's update is finite; lower "
+            "train.lr");
+  EXPECT_EQ(log_.size(), 3u);  // one sample of clients
+}
+
 TEST(DefaultFolder, TellsTheRunsApart) {
-  EXPECT_EQ(DefaultFolder(Tiny({"method.name=fedavg", "seed=3"})),
+  const auto folder = [](std::vector<std::string> settings,
+                         const std::string& file = "") {
+    return DefaultFolder(Tiny(settings), file, settings);
+  };
+  EXPECT_EQ(folder({"method.name=fedavg", "seed=3"}),
             "runs/synthetic-iid-fedavg-seed3");
-  EXPECT_EQ(DefaultFolder(Tiny({"method.name=fedavg", "model.name=cnn8"})),
+  EXPECT_EQ(folder({"method.name=fedavg", "model.name=cnn8"}),
             "runs/synthetic-cnn8-iid-fedavg-seed1");
+  EXPECT_EQ(folder({"method.name=fedavg", "train.lr=0.3", "run.workers=2",
+                    "rounds.count=9"}),
+            "runs/synthetic-iid-fedavg-seed1-lr0.3");
+  EXPECT_EQ(folder({"seed=3", "train.lr=0.3", "data.dir=/a b"}, "x/my.toml"),
+            "runs/my-seed3-lr0.3-dir_a_b");
+  const std::string longest = folder({"data.dir=" + std::string(300, 'x')});
+  EXPECT_LT(longest.size(), 150u);
+  EXPECT_NE(longest, folder({"data.dir=" + std::string(301, 'x')}));
 }
 
 }  // namespace
