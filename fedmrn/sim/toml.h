@@ -1,12 +1,12 @@
-// TOML as the readers of configs and grids see it. Of sim alone: nothing above
-// should have to compile toml++.
+// TOML as the readers of configs and grids see it; nothing beyond sim should
+// have to compile toml++. Its parser is compiled in toml.cc alone.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-// Header-only, since the shared library is built to throw.
-#define TOML_HEADER_ONLY 1
+// Not the shared library, since that is built to throw.
+#define TOML_HEADER_ONLY 0
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
@@ -21,14 +21,6 @@ inline std::string PlaceOf(std::string_view file,
 }
 
 // The error is "FILE:LINE: not TOML: ...".
-inline Result<toml::table> ParseToml(std::string_view text,
-                                     std::string_view file) {
-  toml::parse_result parsed = toml::parse(text, file);
-  if (parsed) return std::move(parsed).table();
-  const toml::parse_error& error = parsed.error();
-  return Error{ErrorCode::kBadValue,
-               PlaceOf(file, error.source().begin) +
-                   ": not TOML: " + std::string(error.description())};
-}
+Result<toml::table> ParseToml(std::string_view text, std::string_view file);
 
 }  // namespace fedmrn::sim

@@ -52,7 +52,7 @@ Data TestedOn(Data data, std::vector<uint32_t> examples) {
 std::string Sha256Of(const Data& data) {
   const uint64_t train = data.train_examples;
   const uint64_t examples = train + data.test_examples;
-  // Of each batch its own, so that they can be made side by side.
+  // Each batch has its own, so that they can be made side by side.
   const uint64_t batch_size = data.largest_test_batch;
   const uint64_t train_batches = (train + batch_size - 1) / batch_size;
   const uint64_t batches =
