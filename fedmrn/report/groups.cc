@@ -23,12 +23,6 @@ bool In(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Numbers and text as JSON writes them, as SavedRun::config has them.
-std::string Canonical(const std::string& value) {
-  const Json json = ParseJson(value);
-  return json.is_discarded() ? value : JsonText(json);
-}
-
 enum class Part { kSetting, kPartition, kMethod };
 
 // Where a run's value of a key counts: a setting has cells, which are
@@ -64,31 +58,6 @@ Values ValuesOf(const SavedRun& run, Part part) {
   return values;
 }
 
-// What the program takes where the config of such a run is silent. If it does
-// not know the method, the learning rate and the noise are not known either.
-Values DefaultsOf(const SavedRun& run, const std::string& method) {
-  std::vector<std::string> settings;
-  for (const char* key : {"data.name", "model.name"}) {
-    // Runs of other versions may have one that is unknown.
-    std::vector<std::string> one = {std::string(key) + "=" + run.Get(key)};
-    if (sim::ParseConfig("", "", one)) settings.push_back(one[0]);
-  }
-  settings.push_back("method.name=" + method);
-  const Result<sim::Config> known = sim::ParseConfig("", "", settings);
-  if (!known) settings.pop_back();
-  Values defaults;
-  for (const auto& [key, value] : sim::ConfigValues(
-           known ? *known : sim::ParseConfig("", "", settings).value())) {
-    defaults[key] = Canonical(value);
-  }
-  defaults.erase("method.name");
-  if (!known) {
-    defaults.erase("method.magnitude");
-    defaults.erase("train.lr");
-  }
-  return defaults;
-}
-
 std::string Unquoted(const std::string& value) {
   const bool text = value.size() >= 2 && value.front() == '"';
   return text ? value.substr(1, value.size() - 2) : value;
@@ -114,7 +83,7 @@ std::set<std::string> Varying(const std::vector<T>& items, Of values_of) {
 
 // Label, `standard` and the kinds of variants of one method's groups of a cell.
 void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
-  const Values defaults = DefaultsOf(*groups.front()->runs.front(), method);
+  const Values defaults = UsualConfig(*groups.front()->runs.front());
   const auto values_of = [](const Group* group) {
     return ValuesOf(*group->runs.front(), Part::kMethod);
   };
@@ -180,7 +149,7 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
     if (known.kind == cell.kind) cell.name = known.name;
   }
   cell.paper = cell.name != cell.kind;
-  Values usual = DefaultsOf(first, "");
+  Values usual = UsualConfig(first);
   if (data != nullptr) {
     usual["partition.alpha"] = fmt::format("{}", data->alpha);
     usual["partition.labels_per_client"] =
@@ -251,7 +220,7 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
   }
   if (const PaperData* data = FindPaperData(setting.data)) {
     // The program's defaults are the paper's settings, except for these.
-    Values paper = DefaultsOf(first, "");
+    Values paper = UsualConfig(first);
     paper["model.name"] = fmt::format("\"{}\"", data->model);
     paper["train.batch"] = fmt::format("{}", data->batch);
     // The authors' code weighs by batches, the paper's text by examples.

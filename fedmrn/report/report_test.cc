@@ -1,7 +1,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
+#include "fedmrn/base/files.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/report/groups.h"
 #include "fedmrn/report/page.h"
 #include "fedmrn/report/paper.h"
@@ -59,6 +62,14 @@ class ReportTest : public ::testing::Test {
     ASSERT_TRUE(results::WriteRunJson(Path(name + "/run.json"),
                                       sim::ConfigValues(config), info, rows));
     ASSERT_TRUE(results::WriteRoundsCsv(Path(name + "/rounds.csv"), rows));
+  }
+
+  // Changes run.json as a run of another version has it.
+  void Edit(const std::string& name, const std::function<void(Json&)>& edit) {
+    const std::string path = Path(name + "/run.json");
+    Json json = ParseJson(AsText(ReadFile(path).value()));
+    edit(json);
+    ASSERT_TRUE(WriteFileAtomically(path, AsBytes(JsonText(json))));
   }
 
   Study ReadStudy() const {
@@ -236,6 +247,28 @@ TEST_F(ReportTest, OtherPartitionsAreNotThePapers) {
   EXPECT_EQ(study.settings[0].PaperCell("dirichlet"), nullptr);
   EXPECT_NE(study.settings[1].PaperCell("dirichlet"), nullptr);
   EXPECT_TRUE(study.settings[1].departures.empty());
+}
+
+TEST_F(ReportTest, OlderRunsHaveTheDefaultsOfYoungerKeys) {
+  MakeRun("new", {kFedMrn}, 0.9);
+  MakeRun("old", {kFedMrn, "seed=2"}, 0.8);
+  Edit("old", [](Json& json) {
+    json["config"]["rounds"].erase("deadline_s");
+    json["config"]["method"].erase("error_feedback");
+    json["config"].erase("faults");
+  });
+  const Study study = ReadStudy();
+  ASSERT_EQ(study.settings.size(), 1u);
+  ASSERT_EQ(study.settings[0].cells.at(0).groups.size(), 1u);
+  const Group& group = study.settings[0].cells[0].groups[0];
+  EXPECT_EQ(group.label, "FedMRN");
+  EXPECT_EQ(group.runs.size(), 2u);
+  // What the page shows of it can be run.
+  for (const SavedRun& run : study.runs) {
+    const Result<sim::Config> config =
+        sim::ParseConfig(ConfigToml(run), "", {});
+    EXPECT_TRUE(config) << config.error().ToString();
+  }
 }
 
 TEST_F(ReportTest, RepeatedAndUnfinishedRunsDoNotCount) {
