@@ -23,7 +23,9 @@ bool In(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-enum class Part { kSetting, kPartition, kMethod };
+enum class Part { kSetting, kPartition, kMethod, kSeed };
+constexpr Part kParts[] = {Part::kSetting, Part::kPartition, Part::kMethod,
+                           Part::kSeed};
 
 // Where a run's value of a key counts: a setting has cells, which are
 // partitions, and these compare methods.
@@ -34,6 +36,8 @@ Part PartOf(KeyRole role) {
     case KeyRole::kMethod:
     case KeyRole::kTuning:
       return Part::kMethod;
+    case KeyRole::kSeed:
+      return Part::kSeed;
     default:
       return Part::kSetting;
   }
@@ -50,12 +54,59 @@ Values ValuesOf(const SavedRun& run, Part part) {
   const std::string kind = run.Get("partition.kind");
   for (const auto& [name, value] : run.config) {
     const sim::ConfigKey key = sim::DescribeKey(name);
-    if (key.role == KeyRole::kSeed || !key.changes_results) continue;
-    if (PartOf(key.role) != part) continue;
+    if (!key.changes_results || PartOf(key.role) != part) continue;
+    if (In(name, {"data.path", "data.test_path"})) continue;  // as `files`
     if (part == Part::kPartition && !MattersTo(kind, key)) continue;
     values[name] = value;
   }
+  if (part == Part::kSetting && !run.files.empty()) {
+    values["data.path"] = run.files;
+  }
   return values;
+}
+
+// "a.npz", "a.npz, test b.npz"; nothing of a data set that lies at its own
+// place.
+std::string NamedFiles(const SavedRun& run) {
+  const std::string test = run.Get("data.test_path");
+  return run.Get("data.path") + (test.empty() ? "" : ", test " + test);
+}
+
+// Digests tell whether files have the same content; of a run without one, their
+// names do.
+void NameFiles(std::vector<SavedRun>& runs) {
+  // What is read of a file depends on other keys of the data.
+  using Reading = std::pair<Values, std::string>;  // and file or digest
+  std::map<Reading, std::string> digest_of, name_of;
+  std::set<Reading> taken;
+  const auto reading = [](const SavedRun& run, const std::string& what) {
+    return Reading(ValuesOf(run, Part::kSetting), what);
+  };
+  for (SavedRun& run : runs) {
+    const std::string files = NamedFiles(run);
+    if (files.empty() || run.data_sha256.empty()) continue;
+    digest_of.emplace(reading(run, files), run.data_sha256);
+  }
+  for (SavedRun& run : runs) {
+    const std::string files = NamedFiles(run);
+    if (files.empty()) continue;
+    std::string digest = run.data_sha256;
+    if (const auto same = digest_of.find(reading(run, files));
+        digest.empty() && same != digest_of.end()) {
+      digest = same->second;
+    }
+    if (digest.empty()) {
+      run.files = files;
+      continue;
+    }
+    std::string& name = name_of[reading(run, digest)];
+    if (name.empty()) {
+      // A file that was changed between two runs.
+      const bool changed = !taken.insert(reading(run, files)).second;
+      name = changed ? fmt::format("{} (sha256 {:.8})", files, digest) : files;
+    }
+    run.files = name;
+  }
 }
 
 std::string Unquoted(const std::string& value) {
@@ -364,8 +415,9 @@ std::vector<Setting::Row> Setting::Rows() const {
 Study MakeStudy(std::vector<SavedRun> runs) {
   Study study;
   study.runs = std::move(runs);
+  NameFiles(study.runs);
   study.same_as.resize(study.runs.size());
-  // By everything that changes results, seed included.
+  // By everything that can change results, seeds included.
   std::map<Values, const SavedRun*> seen;
   std::map<Values, std::vector<const SavedRun*>> settings;
   for (size_t i = 0; i < study.runs.size(); ++i) {
@@ -374,10 +426,8 @@ Study MakeStudy(std::vector<SavedRun> runs) {
       ++study.unfinished;
       continue;
     }
-    Values all = {{"seed", run.Get("seed")}};
-    for (const Part part : {Part::kSetting, Part::kPartition, Part::kMethod}) {
-      all.merge(ValuesOf(run, part));
-    }
+    Values all;
+    for (const Part part : kParts) all.merge(ValuesOf(run, part));
     const auto [first, is_new] = seen.emplace(all, &run);
     if (!is_new) {
       study.same_as[i] = first->second;

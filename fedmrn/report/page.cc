@@ -359,11 +359,13 @@ class PageWriter {
       for (const Cell& cell : setting.cells) {
         const SavedRun& run = *cell.groups.front().runs.front();
         const std::string title =
-            fmt::format("{}, {}", DataTitle(setting.data), cell.name);
+            fmt::format("{}{}{}, {}", DataTitle(setting.data),
+                        run.files.empty() ? "" : " ", run.files, cell.name);
         const Result<sim::Config> config = PartitionConfig(run);
         const std::string key =
-            config ? fmt::format("{} {} {}", title, PartitionText(*config),
-                                 config->partition.clients)
+            config ? fmt::format("{} {} {} {}", title, PartitionText(*config),
+                                 config->partition.clients,
+                                 config->data.train_examples)
                    : title;
         if (!seen.insert(key).second) continue;
         if (seen.size() == 1) {

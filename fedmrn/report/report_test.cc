@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/json.h"
@@ -269,6 +270,50 @@ TEST_F(ReportTest, OlderRunsHaveTheDefaultsOfYoungerKeys) {
         sim::ParseConfig(ConfigToml(run), "", {});
     EXPECT_TRUE(config) << config.error().ToString();
   }
+}
+
+const std::string kNpz = "data.name=npz", kFileA = "data.path=a.npz",
+                  kFileB = "data.path=b.npz";
+
+TEST_F(ReportTest, OtherFilesAreOtherData) {
+  MakeRun("a", {kFedAvg, kNpz, kFileA}, 0.93);
+  MakeRun("b", {kFedAvg, kNpz, kFileB}, 0.46);
+  MakeRun("c", {kFedAvg, kNpz, kFileA, "data.test_path=t.npz"}, 0.5);
+  const Study study = ReadStudy();
+  EXPECT_EQ(study.repeated, 0u);
+  std::vector<std::string> names;
+  for (const Setting& setting : study.settings) names.push_back(setting.name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "npz, 100 rounds × 10 epochs, path=a.npz",
+                       "npz, 100 rounds × 10 epochs, path=a.npz, test t.npz",
+                       "npz, 100 rounds × 10 epochs, path=b.npz"}));
+}
+
+TEST_F(ReportTest, DigestsTellWhetherFilesAreEqual) {
+  MakeRun("a", {kFedAvg, kNpz, kFileA}, 0.9);
+  MakeRun("moved", {kFedAvg, kNpz, kFileB, "seed=2"}, 0.9);
+  MakeRun("old", {kFedAvg, kNpz, kFileA, "seed=3"}, 0.9);
+  MakeRun("other", {kFedAvg, kNpz, kFileA, "seed=4"}, 0.5);
+  // Generated data may follow from the seed.
+  MakeRun("generated1", {kFedAvg, "data.name=synthetic"}, 0.9);
+  MakeRun("generated2", {kFedAvg, "data.name=synthetic", "seed=2"}, 0.9);
+  for (const auto& [name, digest] :
+       {std::pair("a", "12345678aa"), std::pair("moved", "12345678aa"),
+        std::pair("other", "87654321bb"), std::pair("generated1", "cc"),
+        std::pair("generated2", "dd")}) {
+    Edit(name, [&](Json& json) { json["data_sha256"] = digest; });
+  }
+  const Study study = ReadStudy();
+  std::map<std::string, size_t> seeds;
+  for (const Setting& setting : study.settings) {
+    seeds[setting.name] = setting.cells.at(0).groups.at(0).runs.size();
+  }
+  EXPECT_EQ(seeds, (std::map<std::string, size_t>{
+                       {"npz, 100 rounds × 10 epochs, path=a.npz", 3},
+                       {"npz, 100 rounds × 10 epochs, path=a.npz "
+                        "(sha256 87654321)",
+                        1},
+                       {"synthetic, 100 rounds × 10 epochs", 2}}));
 }
 
 TEST_F(ReportTest, RepeatedAndUnfinishedRunsDoNotCount) {

@@ -32,6 +32,9 @@ struct SavedRun {
   uint64_t plain_values = 0;
   std::string model_sha256;
   std::string data_sha256;  // of what it read; empty: its version did not tell
+  // The files that its config names, of which runs with the same content share
+  // one name; given by MakeStudy.
+  std::string files;
   std::string version;
   std::string machine;  // "AMD EPYC, 2 cores, Debian GNU/Linux 12"
   std::string started, ended;
