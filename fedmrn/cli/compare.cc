@@ -74,23 +74,34 @@ void PrintSummary(const sim::Grid& grid,
     return WithDeviation(metric, spread) +
            (shares ? "" : report::UnitOf(metric).unit);
   };
+  size_t fewest = results::kLastRounds, most = 0;
+  for (const sim::SummaryRow& row : rows) {
+    if (row.summary.seeds == 0) continue;
+    fewest = std::min(fewest, row.summary.last_rounds);
+    most = std::max(most, row.summary.last_rounds);
+  }
   std::vector<std::string> columns = grid.axes;
   columns.pop_back();  // the seed
-  Table table(std::string(columns.size(), 'l') + "rrrrr");
-  columns.insert(columns.end(),
-                 {shares ? "best %" : "best", shares ? "last %" : "last",
-                  "upload MB", "bits/param", "seeds"});
+  Table table(std::string(columns.size(), 'l') + "rrrrrr");
+  const std::string percent = shares ? " %" : "";
+  // Runs that are shorter than ten rounds have no last ten.
+  const std::string last = fewest < most ? fmt::format("{}-{}", fewest, most)
+                                         : std::to_string(fewest);
+  columns.insert(columns.end(), {"best" + percent, "last " + last + percent,
+                                 "swing", "upload MB", "bits/param", "seeds"});
   table.Add(columns);
   for (const sim::SummaryRow& row : rows) {
     std::vector<std::string> cells = row.labels;
     const auto number = [](double value, int digits) {
       return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
     };
-    cells.insert(
-        cells.end(),
-        {score(row.metric, row.best_score), score(row.metric, row.last_score),
-         number(row.uplink_bytes.mean / 1e6, 2),
-         number(row.uplink_bits_per_param.mean, 3), std::to_string(row.seeds)});
+    const results::SeedsSummary& summary = row.summary;
+    cells.insert(cells.end(), {score(row.metric, summary.best),
+                               score(row.metric, summary.last_ten),
+                               ScoreNumber(row.metric, summary.swing),
+                               number(summary.uplink_bytes.mean / 1e6, 2),
+                               number(summary.uplink_bits_per_param.mean, 3),
+                               std::to_string(summary.seeds)});
     table.Add(std::move(cells));
   }
   table.Print();
@@ -162,9 +173,10 @@ void AddCompare(Verb program) {
       "--set over all. Each run goes to DIR/NAME, as of fedmrn run. The same\n"
       "command again runs what is missing: finished runs are kept, "
       "interrupted\n"
-      "ones go on. The table is the mean and deviation over seeds, and goes "
-      "to\n"
-      "DIR/summary.csv as well.");
+      "ones go on.\n\n"
+      "The table, in DIR/summary.csv as well: the accuracy of the best round,\n"
+      "the mean of the last ten, and how these swing in a run (their standard\n"
+      "deviation); means of the seeds ± their deviation.");
   auto arguments = std::make_shared<CompareArguments>();
   verb.AddOption("grid", arguments->file, "TOML file, see below")
       .Type("GRID.toml")

@@ -43,7 +43,7 @@ train.epochs = 10
 """
 RUNS = ["fedavg-seed1", "fedavg-seed2", "fedmrn-seed1", "fedmrn-seed2"]
 TABLE = re.compile(r"(\S+) +([\d.]+) ± ([\d.]+) +([\d.]+) ± ([\d.]+) +"
-                   r"([\d.]+) +([\d.]+) +(\d+)")
+                   r"([\d.]+) +([\d.]+) +([\d.]+) +(\d+)")
 
 
 class GridTest(RunVerbTest):
@@ -105,22 +105,32 @@ class CompareTest(GridTest):
             best = [max(float(r["accuracy"]) for r in rows)
                     for rows in rounds]
             last = [float(rows[-1]["accuracy"]) for rows in rounds]
+            scores = [[float(r["accuracy"]) for r in rows] for rows in rounds]
+            last_ten = [statistics.mean(values) for values in scores]
+            swing = statistics.mean(statistics.variance(values)
+                                    for values in scores) ** .5
             uplink = statistics.mean(sum(int(r["uplink_bytes"]) for r in rows)
                                      for rows in rounds)
             bits = float(rounds[0][0]["uplink_bits_per_param"])
-            for name, values in (("best", best), ("last", last)):
+            for name, values in (("best", best), ("last", last),
+                                 ("last_ten", last_ten)):
                 self.assertAlmostEqual(float(row[f"{name}_accuracy"]),
                                        statistics.mean(values))
                 self.assertAlmostEqual(float(row[f"{name}_accuracy_std"]),
                                        statistics.stdev(values))
+            self.assertAlmostEqual(float(row["last_ten_swing"]), swing)
+            # All that there are of the ten.
+            self.assertEqual(int(row["last_ten_rounds"]), len(scores[0]))
+            self.assertIn(f"last {len(scores[0])} %", out.splitlines()[0])
             self.assertAlmostEqual(float(row["uplink_bytes"]), uplink)
             self.assertAlmostEqual(float(row["uplink_bits_per_param"]), bits)
             cells = table[row["method"]]
             self.assertEqual(cells.groups()[1:], (
                 f"{100 * statistics.mean(best):.2f}",
                 f"{100 * statistics.stdev(best):.2f}",
-                f"{100 * statistics.mean(last):.2f}",
-                f"{100 * statistics.stdev(last):.2f}",
+                f"{100 * statistics.mean(last_ten):.2f}",
+                f"{100 * statistics.stdev(last_ten):.2f}",
+                f"{100 * swing:.2f}",
                 f"{uplink / 1e6:.2f}", f"{bits:.3f}", "2"))
         self.assertLessEqual(max(map(len, out.splitlines()[:-1])), 80)
 

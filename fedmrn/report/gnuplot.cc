@@ -100,8 +100,11 @@ std::string InlineSvg(std::string_view svg, const Picture& picture) {
       "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{}-title\""
       "{}>\n<title id=\"{}-title\">{}</title>\n",
       picture.width, picture.height, picture.name,
-      picture.wide ? " class=\"wide\"" : "", picture.name,
-      HtmlText(picture.title));
+      // Its text need not become larger than the page's.
+      picture.wide ? fmt::format(" class=\"wide\" style=\"max-width:{}px\"",
+                                 picture.width * 6 / 5)
+                   : "",
+      picture.name, HtmlText(picture.title));
   // From the canvas on, without gnuplot's own titles and white ground, and
   // without the empty groups that are half of its lines.
   svg.remove_prefix(

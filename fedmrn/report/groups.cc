@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -23,13 +22,9 @@ bool In(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Numbers and text as JSON writes them, as SavedRun::config has them.
-std::string Canonical(const std::string& value) {
-  const Json json = ParseJson(value);
-  return json.is_discarded() ? value : JsonText(json);
-}
-
-enum class Part { kSetting, kPartition, kMethod };
+enum class Part { kSetting, kPartition, kMethod, kSeed };
+constexpr Part kParts[] = {Part::kSetting, Part::kPartition, Part::kMethod,
+                           Part::kSeed};
 
 // Where a run's value of a key counts: a setting has cells, which are
 // partitions, and these compare methods.
@@ -40,6 +35,8 @@ Part PartOf(KeyRole role) {
     case KeyRole::kMethod:
     case KeyRole::kTuning:
       return Part::kMethod;
+    case KeyRole::kSeed:
+      return Part::kSeed;
     default:
       return Part::kSetting;
   }
@@ -56,37 +53,59 @@ Values ValuesOf(const SavedRun& run, Part part) {
   const std::string kind = run.Get("partition.kind");
   for (const auto& [name, value] : run.config) {
     const sim::ConfigKey key = sim::DescribeKey(name);
-    if (key.role == KeyRole::kSeed || !key.changes_results) continue;
-    if (PartOf(key.role) != part) continue;
+    if (!key.changes_results || PartOf(key.role) != part) continue;
+    if (In(name, {"data.path", "data.test_path"})) continue;  // as `files`
     if (part == Part::kPartition && !MattersTo(kind, key)) continue;
     values[name] = value;
+  }
+  if (part == Part::kSetting && !run.files.empty()) {
+    values["data.path"] = run.files;
   }
   return values;
 }
 
-// What the program takes where the config of such a run is silent. If it does
-// not know the method, the learning rate and the noise are not known either.
-Values DefaultsOf(const SavedRun& run, const std::string& method) {
-  std::vector<std::string> settings;
-  for (const char* key : {"data.name", "model.name"}) {
-    // Runs of other versions may have one that is unknown.
-    std::vector<std::string> one = {std::string(key) + "=" + run.Get(key)};
-    if (sim::ParseConfig("", "", one)) settings.push_back(one[0]);
+// "a.npz", "a.npz, test b.npz"; nothing of a data set that lies at its own
+// place.
+std::string NamedFiles(const SavedRun& run) {
+  const std::string test = run.Get("data.test_path");
+  return run.Get("data.path") + (test.empty() ? "" : ", test " + test);
+}
+
+// Digests tell whether files have the same content; of a run without one, their
+// names do.
+void NameFiles(std::vector<SavedRun>& runs) {
+  // What is read of a file depends on other keys of the data.
+  using Reading = std::pair<Values, std::string>;  // and file or digest
+  std::map<Reading, std::string> digest_of, name_of;
+  std::set<Reading> taken;
+  const auto reading = [](const SavedRun& run, const std::string& what) {
+    return Reading(ValuesOf(run, Part::kSetting), what);
+  };
+  for (SavedRun& run : runs) {
+    const std::string files = NamedFiles(run);
+    if (files.empty() || run.data_sha256.empty()) continue;
+    digest_of.emplace(reading(run, files), run.data_sha256);
   }
-  settings.push_back("method.name=" + method);
-  const Result<sim::Config> known = sim::ParseConfig("", "", settings);
-  if (!known) settings.pop_back();
-  Values defaults;
-  for (const auto& [key, value] : sim::ConfigValues(
-           known ? *known : sim::ParseConfig("", "", settings).value())) {
-    defaults[key] = Canonical(value);
+  for (SavedRun& run : runs) {
+    const std::string files = NamedFiles(run);
+    if (files.empty()) continue;
+    std::string digest = run.data_sha256;
+    if (const auto same = digest_of.find(reading(run, files));
+        digest.empty() && same != digest_of.end()) {
+      digest = same->second;
+    }
+    if (digest.empty()) {
+      run.files = files;
+      continue;
+    }
+    std::string& name = name_of[reading(run, digest)];
+    if (name.empty()) {
+      // A file that was changed between two runs.
+      const bool changed = !taken.insert(reading(run, files)).second;
+      name = changed ? fmt::format("{} (sha256 {:.8})", files, digest) : files;
+    }
+    run.files = name;
   }
-  defaults.erase("method.name");
-  if (!known) {
-    defaults.erase("method.magnitude");
-    defaults.erase("train.lr");
-  }
-  return defaults;
 }
 
 std::string Unquoted(const std::string& value) {
@@ -94,27 +113,58 @@ std::string Unquoted(const std::string& value) {
   return text ? value.substr(1, value.size() - 2) : value;
 }
 
+// What reads better than its key and value.
+struct Wording {
+  std::string_view key, value, text;
+};
+constexpr Wording kWordings[] = {
+    {"method.error_feedback", "true", "with error feedback"},
+    {"method.noise", "\"uniform\"", "uniform"},
+    {"method.noise", "\"gaussian\"", "Gaussian"},
+    {"method.noise", "\"bernoulli\"", "Bernoulli"},
+    {"method.optimizer", "\"sgd\"", "with SGD"},
+    {"method.optimizer", "\"adam\"", "with Adam"},
+    {"method.unbiased", "true", "unbiased"},
+    {"method.unbiased", "false", "biased"},
+    {"partition.labels_assignment", "\"random\"", "label sets at random"},
+    {"partition.labels_assignment", "\"cyclic\"", "label sets in cycles"},
+};
+
 // "alpha=0.1"
 std::string KeyText(const std::string& key, const std::string& value) {
+  for (const Wording& wording : kWordings) {
+    if (wording.key == key && wording.value == value) {
+      return std::string(wording.text);
+    }
+  }
   return std::string(sim::DescribeKey(key).short_name) + "=" + Unquoted(value);
 }
 
+// "train.batch=25 (64)": the paper's in brackets. Of a key that this program
+// does not know, nobody can say that the value is the paper's.
+std::string DepartureText(const std::string& key, const std::string& value,
+                          const std::string& paper) {
+  return fmt::format("{}={} ({})", key, Unquoted(value),
+                     paper.empty() ? "unknown" : Unquoted(paper));
+}
+
+// Keys of which the items have several values, or not all of them one.
 template <typename T, typename Of>
 std::set<std::string> Varying(const std::vector<T>& items, Of values_of) {
-  std::map<std::string, std::set<std::string>> seen;
+  std::map<std::string, std::multiset<std::string>> seen;
   for (const T& item : items) {
     for (const auto& [key, value] : values_of(item)) seen[key].insert(value);
   }
   std::set<std::string> keys;
   for (const auto& [key, values] : seen) {
-    if (values.size() > 1) keys.insert(key);
+    if (values.count(*values.begin()) < items.size()) keys.insert(key);
   }
   return keys;
 }
 
 // Label, `standard` and the kinds of variants of one method's groups of a cell.
 void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
-  const Values defaults = DefaultsOf(*groups.front()->runs.front(), method);
+  const Values defaults = UsualConfig(*groups.front()->runs.front());
   const auto values_of = [](const Group* group) {
     return ValuesOf(*group->runs.front(), Part::kMethod);
   };
@@ -140,8 +190,7 @@ void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
       const bool differs = usual != defaults.end() && usual->second != value;
       const bool unknown = usual == defaults.end() && varying.contains(key);
       // A tuned learning rate is no other method, unless there are several.
-      const bool tuned = sim::DescribeKey(key).role == KeyRole::kTuning &&
-                         !varying.contains(key);
+      const bool tuned = key == "train.lr" && !varying.contains(key);
       if ((!differs && !unknown) || tuned) continue;
       label += " " + KeyText(key, value);
       (In(key, {"method.noise", "method.magnitude"}) ? noise : other) = true;
@@ -157,15 +206,20 @@ void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
 void Measure(Group& group) {
   std::ranges::sort(group.runs, {},
                     [](const SavedRun* run) { return run->Number("seed", 0); });
-  std::vector<double> best, last;
-  for (const SavedRun* run : group.runs) {
-    const double scale = UnitOf(run->metric).scale;
-    best.push_back(scale * run->summary.best.score);
-    last.push_back(scale * run->summary.last.score);
-  }
-  group.best = results::SpreadOf(best);
-  group.last = results::SpreadOf(last);
-  group.uploaded_mb = UploadedMegabytes(group.runs);
+  std::vector<results::Summary> runs;
+  for (const SavedRun* run : group.runs) runs.push_back(run->summary);
+  const results::SeedsSummary seeds = results::SummaryOfSeeds(runs);
+  const double scale = UnitOf(group.runs.front()->metric).scale;
+  const auto scaled = [&](const results::Spread& spread) {
+    return results::Spread{scale * spread.mean, scale * spread.std,
+                           spread.count};
+  };
+  group.best = scaled(seeds.best);
+  group.last = scaled(seeds.last);
+  group.last_ten = scaled(seeds.last_ten);
+  group.swing = scale * seeds.swing;
+  group.last_rounds = seeds.last_rounds;
+  group.uploaded_mb = seeds.uplink_bytes.mean / 1e6;
   group.cost = CostOf(group.runs);
 }
 
@@ -179,19 +233,23 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
        data != nullptr ? data->partitions : std::span(kPaperPartitions)) {
     if (known.kind == cell.kind) cell.name = known.name;
   }
-  cell.paper = cell.name != cell.kind;
-  Values usual = DefaultsOf(first, "");
+  if (cell.name == cell.kind && data != nullptr) {
+    cell.departures.push_back(DepartureText(
+        "kind", cell.kind, std::string(data->partitions.front().kind)));
+  }
+  Values usual = UsualConfig(first);
+  // The text of the paper reads as "random", its numbers are of this.
+  usual["partition.labels_assignment"] = "\"cyclic\"";
   if (data != nullptr) {
     usual["partition.alpha"] = fmt::format("{}", data->alpha);
     usual["partition.labels_per_client"] =
         fmt::format("{}", data->labels_per_client);
-    if (data->cyclic) usual["partition.labels_assignment"] = "\"cyclic\"";
   }
   for (const auto& [key, value] : ValuesOf(first, Part::kPartition)) {
-    if (key == "partition.kind" || !usual.contains(key)) continue;
-    if (usual[key] == value) continue;
+    if (key == "partition.kind" || usual[key] == value) continue;
     cell.name += ", " + KeyText(key, value);
-    cell.paper = false;
+    cell.departures.push_back(DepartureText(
+        std::string(sim::DescribeKey(key).short_name), value, usual[key]));
   }
   std::map<Values, Group> groups;
   for (const SavedRun* run : runs) {
@@ -240,26 +298,26 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
     setting.cells.push_back(MakeCell(members));
   }
   std::ranges::sort(setting.cells, {}, [](const Cell& cell) {
-    return std::tuple(PartitionOrder(cell), !cell.paper, cell.name);
+    return std::tuple(PartitionOrder(cell), cell.departures.size(), cell.name);
   });
-  setting.fewest_seeds = runs.size();
-  for (const Cell& cell : setting.cells) {
-    for (const Group* group : cell.Compared()) {
-      setting.fewest_seeds = std::min(setting.fewest_seeds, group->runs.size());
-      setting.most_seeds = std::max(setting.most_seeds, group->runs.size());
-    }
-  }
   if (const PaperData* data = FindPaperData(setting.data)) {
     // The program's defaults are the paper's settings, except for these.
-    Values paper = DefaultsOf(first, "");
+    Values paper = UsualConfig(first);
     paper["model.name"] = fmt::format("\"{}\"", data->model);
-    paper["train.batch"] = fmt::format("{}", data->batch);
-    // The authors' code weighs by batches, the paper's text by examples.
+    paper["rounds.count"] = std::to_string(data->rounds);
+    paper["train.epochs"] = std::to_string(data->epochs);
+    paper["train.batch"] = std::to_string(data->batch);
+    for (const PaperKey& own : data->keys)
+      paper[std::string(own.key)] = own.value;
+    if (data->pre_trained) {
+      const std::string backbone = first.Get("model.backbone");
+      paper["model.backbone"] =
+          backbone.empty() ? "pre-trained" : fmt::format("\"{}\"", backbone);
+    }
     for (const auto& [key, value] : ValuesOf(first, Part::kSetting)) {
-      if (In(key, {"rounds.count", "train.epochs", "rounds.weight"})) continue;
-      if (!paper.contains(key) || paper[key] == value) continue;
-      setting.departures.push_back(fmt::format(
-          "{}={} ({})", key, Unquoted(value), Unquoted(paper[key])));
+      // The authors' code weighs by batches, the paper's text by examples.
+      if (key == "rounds.weight" || paper[key] == value) continue;
+      setting.departures.push_back(DepartureText(key, value, paper[key]));
     }
   }
   return setting;
@@ -288,11 +346,8 @@ void NameSettings(std::vector<Setting>& settings) {
   }
   std::set<std::string> slugs;
   for (Setting& setting : settings) {
-    std::string slug =
-        fmt::format("{}-{}x{}", setting.data, setting.rounds, setting.epochs);
-    for (char& c : slug) {
-      if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
-    }
+    const std::string slug = IdText(
+        fmt::format("{}-{}x{}", setting.data, setting.rounds, setting.epochs));
     setting.slug = slug;
     for (int n = 2; !slugs.insert(setting.slug).second; ++n) {
       setting.slug = fmt::format("{}-{}", slug, n);
@@ -350,32 +405,26 @@ const Group* Cell::Labelled(std::string_view label) const {
   return group == groups.end() ? nullptr : &*group;
 }
 
-std::vector<const Group*> Cell::Compared() const {
-  std::vector<const Group*> compared;
-  for (const Group& group : groups) {
-    if (!group.variant() || Standard(group.method) == nullptr) {
-      compared.push_back(&group);
-    }
-  }
-  return compared;
+bool Setting::IsPapers(const Cell& cell) const {
+  return FindPaperData(data) != nullptr && departures.empty() &&
+         cell.departures.empty();
 }
 
-bool Setting::PaperLength() const {
-  const PaperData* paper = FindPaperData(data);
-  return paper != nullptr && rounds == paper->rounds && epochs == paper->epochs;
-}
-
-const Cell* Setting::PaperCell(std::string_view kind) const {
+const Cell* Setting::CellOf(std::string_view kind) const {
+  const Cell* only = nullptr;
   for (const Cell& cell : cells) {
-    if (cell.paper && cell.kind == kind) return &cell;
+    if (cell.kind != kind) continue;
+    // Those without departures come first.
+    if (only != nullptr) return only->departures.empty() ? only : nullptr;
+    only = &cell;
   }
-  return nullptr;
+  return only;
 }
 
 std::vector<Setting::Row> Setting::Rows() const {
   std::vector<const Group*> groups;
   for (const Cell& cell : cells) {
-    for (const Group* group : cell.Compared()) groups.push_back(group);
+    for (const Group& group : cell.groups) groups.push_back(&group);
   }
   std::ranges::stable_sort(groups, {}, [](const Group* group) {
     return std::tuple(MethodOrder(group->method), group->method,
@@ -395,8 +444,9 @@ std::vector<Setting::Row> Setting::Rows() const {
 Study MakeStudy(std::vector<SavedRun> runs) {
   Study study;
   study.runs = std::move(runs);
+  NameFiles(study.runs);
   study.same_as.resize(study.runs.size());
-  // By everything that changes results, seed included.
+  // By everything that can change results, seeds included.
   std::map<Values, const SavedRun*> seen;
   std::map<Values, std::vector<const SavedRun*>> settings;
   for (size_t i = 0; i < study.runs.size(); ++i) {
@@ -405,10 +455,8 @@ Study MakeStudy(std::vector<SavedRun> runs) {
       ++study.unfinished;
       continue;
     }
-    Values all = {{"seed", run.Get("seed")}};
-    for (const Part part : {Part::kSetting, Part::kPartition, Part::kMethod}) {
-      all.merge(ValuesOf(run, part));
-    }
+    Values all;
+    for (const Part part : kParts) all.merge(ValuesOf(run, part));
     const auto [first, is_new] = seen.emplace(all, &run);
     if (!is_new) {
       study.same_as[i] = first->second;

@@ -1,7 +1,8 @@
 // Runs put in order for comparison. Runs that differ in their seed alone are a
 // group. Groups that share data and training are compared with each other: a
-// setting has cells, one per partition, and a cell has groups, one per method
-// and its variants.
+// setting has cells, one per partition, and a cell has groups, one per
+// configuration of a method. Two runs are the same if nothing in their configs
+// that can change results differs.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +32,20 @@ double UploadedMegabytes(std::span<const SavedRun* const> runs);
 
 struct Group {
   std::string method;  // of the config
-  // "FedMRN", "FedMRN w/o SM", "Top-k error_feedback=true": the method and what
-  // sets it apart from its defaults and from other groups of the cell.
+  // "FedMRN", "FedMRN w/o SM", "Top-k with error feedback": the method and what
+  // sets it apart from its defaults and from other groups of the cell, none of
+  // which has the same.
   std::string label;
   bool standard = false;  // the method's defaults: what the paper reports
-  // FedMRN with parts left out or other noise: of the ablation and the noise
-  // sweep, not a method of its own.
+  // FedMRN with parts left out or other noise: has plots of its own as well.
   bool ablation = false;
   bool noise_variant = false;
   std::vector<const SavedRun*> runs;  // by seed
-  results::Spread best, last;         // scores, in the unit of their metric
-  double uploaded_mb = 0;             // of a whole run, mean
+  // Over the seeds, scores in the unit of their metric.
+  results::Spread best, last, last_ten;
+  double swing = 0;        // deviation of the last ten rounds in a run
+  size_t last_rounds = 0;  // there are of the ten
+  double uploaded_mb = 0;  // of a whole run, mean
   Cost cost;
 
   bool variant() const { return ablation || noise_variant; }
@@ -50,14 +54,15 @@ struct Group {
 struct Cell {
   std::string kind;  // partition.kind of a config
   std::string name;  // "IID", "Non-IID-1, alpha=0.1"
-  bool paper = false;
+  // Keys that the paper has otherwise for its partition of this kind:
+  // "alpha=0.1 (0.3)", and of a data set that it does not have, those of
+  // Fashion-MNIST's.
+  std::vector<std::string> departures;
   std::vector<Group> groups;  // in the paper's order
 
   // Null if there is none.
   const Group* Standard(std::string_view method) const;
   const Group* Labelled(std::string_view label) const;
-  // What is compared as methods: all but variants of one that is here itself.
-  std::vector<const Group*> Compared() const;
 };
 
 struct Setting {
@@ -66,16 +71,18 @@ struct Setting {
   std::string slug;  // the same for file names and ids
   std::string metric = "accuracy";  // what is measured
   uint32_t rounds = 0, epochs = 0;
-  size_t fewest_seeds = 0, most_seeds = 0;
-  // Keys other than rounds and epochs that the paper has otherwise:
-  // "train.batch=25 (64)".
+  // Keys that the paper has otherwise: "train.batch=25 (64)"; of a data set
+  // that it does not have, none.
   std::vector<std::string> departures;
   std::vector<Cell> cells;
 
-  bool PaperLength() const;  // rounds and epochs are the paper's
-  const Cell* PaperCell(std::string_view kind) const;
-  // Labels of what all cells compare, each once, in the paper's order, with
-  // the runs behind them.
+  // Whether a cell is what the paper reports: only then may its numbers be
+  // compared.
+  bool IsPapers(const Cell& cell) const;
+  // The paper's cell of a kind, or the only one; null if there is none.
+  const Cell* CellOf(std::string_view kind) const;
+  // Labels of all cells, each once, in the paper's order, with the runs behind
+  // them.
   struct Row {
     std::string label, method;
     std::vector<const SavedRun*> runs;

@@ -73,6 +73,7 @@ tbody th, thead tr:first-child th:first-child {
 .plots { display: grid; gap: 1.25rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 .plots.one { grid-template-columns: minmax(0, 34rem); }
+.plots.wide { grid-template-columns: minmax(0, 1fr); }
 figure { margin: .75rem 0 0; min-width: 0; }
 figure svg { display: block; width: 100%; height: auto; }
 figure svg text { font-family: inherit; }
@@ -107,6 +108,7 @@ class PageWriter {
   Result<Page> Write() {
     Accuracy();
     Convergence();
+    TradeOff();
     Ablation();
     Noise();
     Time();
@@ -155,8 +157,9 @@ class PageWriter {
   void Figures(const std::vector<Picture>& pictures,
                const std::vector<std::string>& captions) {
     body_ +=
-        fmt::format("<div class=\"plots{}\">\n",
-                    pictures.size() == 1 && !pictures[0].wide ? " one" : "");
+        fmt::format("<div class=\"plots{}\">\n", pictures[0].wide ? " wide"
+                                                 : pictures.size() == 1 ? " one"
+                                                                        : "");
     for (size_t i = 0; i < pictures.size(); ++i) {
       const Picture& picture = pictures[i];
       if (error_) return;  // the first says enough
@@ -223,24 +226,19 @@ class PageWriter {
 
   void Accuracy() {
     if (study_.settings.empty()) return;
-    Section("accuracy", "Accuracy",
-            "Test accuracy in percent. Best: of all rounds, as the paper's "
-            "authors log it; last: after the last round. Means of the seeds ± "
-            "their sample standard deviation. Paper: its Table 1, means of "
-            "five seeds; the difference is ours (best) less the paper's.");
+    Section("accuracy", "Accuracy", kAccuracyText);
     for (const Setting& setting : study_.settings) {
-      Heading(setting.name);
-      const bool unlike =
-          !setting.PaperLength() && FindPaperData(setting.data) != nullptr;
-      Paragraph(unlike ? "note unlike" : "note", AccuracyNote(setting));
-      body_ += HtmlTable(AccuracyTable(setting));
+      for (const Cell& cell : setting.cells) {
+        Heading(setting.name + ", " + cell.name);
+        const bool unlike =
+            FindPaperData(setting.data) != nullptr && !setting.IsPapers(cell);
+        Paragraph(unlike ? "note unlike" : "note", ProtocolNote(setting, cell));
+        body_ += HtmlTable(AccuracyTable(setting, cell));
+      }
     }
     const Table losses = LossTable(study_);
     if (losses.rows.empty()) return;
-    Section("loss", "Accuracy against FedAvg",
-            "Best accuracy less FedAvg's, in points, summed over IID, "
-            "Non-IID-1 and Non-IID-2: the paper's Table 2. Below zero is "
-            "lost.");
+    Section("loss", "Accuracy against FedAvg", kLossText);
     body_ += HtmlTable(losses);
   }
 
@@ -270,9 +268,33 @@ class PageWriter {
             [](const Setting& setting, const Cell& cell, auto& pictures,
                auto& captions) {
               if (setting.rounds < 2) return;  // a point is no curve
-              pictures = {CurvePicture(setting, cell, Against::kRounds),
-                          CurvePicture(setting, cell, Against::kUpload)};
-              captions = {"Against rounds", "Against upload"};
+              const std::vector<Sheet> sheets = SheetsOf(cell);
+              for (size_t i = 0; i < sheets.size(); ++i) {
+                for (const auto& [against, caption] :
+                     {std::pair(Against::kRounds, "Against rounds"),
+                      std::pair(Against::kUpload, "Against upload")}) {
+                  pictures.push_back(
+                      CurvePicture(setting, cell, sheets[i], i + 1, against));
+                  captions.push_back(caption);
+                }
+              }
+            });
+  }
+
+  void TradeOff() {
+    OfCells("trade-off", "Accuracy against upload",
+            "Mean test accuracy of the last ten rounds against what all "
+            "clients have uploaded in a whole run; further up and left is "
+            "better. The names stand in the order of accuracy; bars on the "
+            "points: the deviation over seeds.",
+            [](const Setting& setting, const Cell& cell, auto& pictures,
+               auto& captions) {
+              const std::vector<Sheet> sheets = SheetsOf(cell);
+              for (size_t i = 0; i < sheets.size(); ++i) {
+                pictures.push_back(
+                    TradeOffPicture(setting, cell, sheets[i], i + 1));
+                captions.push_back("");
+              }
             });
   }
 
@@ -359,11 +381,13 @@ class PageWriter {
       for (const Cell& cell : setting.cells) {
         const SavedRun& run = *cell.groups.front().runs.front();
         const std::string title =
-            fmt::format("{}, {}", DataTitle(setting.data), cell.name);
+            fmt::format("{}{}{}, {}", DataTitle(setting.data),
+                        run.files.empty() ? "" : " ", run.files, cell.name);
         const Result<sim::Config> config = PartitionConfig(run);
         const std::string key =
-            config ? fmt::format("{} {} {}", title, PartitionText(*config),
-                                 config->partition.clients)
+            config ? fmt::format("{} {} {} {}", title, PartitionText(*config),
+                                 config->partition.clients,
+                                 config->data.train_examples)
                    : title;
         if (!seen.insert(key).second) continue;
         if (seen.size() == 1) {
@@ -442,7 +466,7 @@ Result<Page> MakePage(const Study& study, std::string_view version,
 bool MadeByReport(std::string_view text) {
   const Study none;
   return text.substr(0, 200).find(kMarker) != text.npos ||
-         text.starts_with(CsvReport(none)) ||
+         text.starts_with(CsvReport(none).substr(0, 40)) ||
          text.starts_with(MarkdownReport(none).substr(0, 20));
 }
 

@@ -8,14 +8,23 @@
 namespace fedmrn::report {
 namespace {
 
+// Of 133 roles a tenth answer in a round.
+constexpr PaperKey kShakespeareKeys[] = {{"rounds.clients_per_round", "13"}};
+constexpr PaperKey kVocKeys[] = {{"data.crop", "480"},
+                                 {"data.erase", "true"},
+                                 {"partition.clients", "60"},
+                                 {"train.drop_last", "true"}};
+
 // Those of Tables 1 and 2, then the appendix's.
 constexpr PaperData kDataSets[] = {
     {"fmnist", "FMNIST", 100, 10, 64, "cnn4", kPaperPartitions, 0.3, 3},
     {"svhn", "SVHN", 100, 10, 64, "cnn4", kPaperPartitions, 0.3, 3},
     {"cifar10", "CIFAR-10", 200, 10, 64, "cnn8", kPaperPartitions, 0.3, 3},
     {"cifar100", "CIFAR-100", 200, 10, 64, "cnn8", kPaperPartitions, 0.2, 20},
-    {"shakespeare", "Shakespeare", 100, 1, 128, "charlstm", kRoles},
-    {"voc", "PascalVOC", 400, 2, 8, "bisenetv2", kByClass, 0, 1, true},
+    {"shakespeare", "Shakespeare", 100, 1, 128, "charlstm", kRoles, 0, 0,
+     kShakespeareKeys},
+    {"voc", "PascalVOC", 400, 2, 8, "bisenetv2", kByClass, 0, 1, kVocKeys,
+     true},
 };
 constexpr size_t kImageSets = 4;
 constexpr size_t kColumns = kImageSets * kPaperPartitions.size();
@@ -75,6 +84,7 @@ constexpr MethodStyle kStyles[] = {
     {"topk",        "Top-k",       "#56b4e9", "'-'",   1.5},
     {"terngrad",    "TernGrad",    "#7a6fd0", "solid", 1.5},
     {"drive",       "DRIVE",       "#cc79a7", "solid", 1.5},
+    {"drive-biased", "DRIVE (biased)", "#e3b7d0", "'.'", 2},
     {"eden",        "EDEN",        "#aa4499", "'-'",   1.5},
     {"fedmrn",      "FedMRN",      "#d55e00", "solid", 3.5},
     {"fedmrns",     "FedMRNS",     "#e69f00", "solid", 3},

@@ -26,6 +26,10 @@ inline constexpr PaperPartition kByClass[] = {{"labels", "by class"}};
 
 inline constexpr uint32_t kPaperSeeds = 5;
 
+struct PaperKey {
+  std::string_view key, value;
+};
+
 struct PaperData {
   std::string_view name;  // data.name of a config
   std::string_view title;
@@ -34,7 +38,9 @@ struct PaperData {
   std::span<const PaperPartition> partitions;
   double alpha = 0;                // of Non-IID-1
   uint32_t labels_per_client = 0;  // of Non-IID-2
-  bool cyclic = false;             // the same number of clients for each label
+  // Where it departs from this program's defaults; values as JSON has them.
+  std::span<const PaperKey> keys = {};
+  bool pre_trained = false;  // starts from model.backbone
 };
 std::span<const PaperData> PaperDataSets();
 const PaperData* FindPaperData(std::string_view name);  // null: not in it

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <ranges>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fedmrn/report/paper.h"
@@ -20,10 +24,13 @@ constexpr int kWidth = 480, kLineHeight = 20;
 
 std::string Name(const Setting& setting, const Cell& cell,
                  std::string_view what) {
-  // The paper has one partition of a kind; others are told apart by number.
-  return cell.paper ? fmt::format("{}-{}-{}", setting.slug, cell.kind, what)
-                    : fmt::format("{}-partition{}-{}", setting.slug,
-                                  &cell - setting.cells.data() + 1, what);
+  // Partitions of one kind are told apart by number.
+  size_t number = 1;
+  for (const Cell* other = setting.cells.data(); other != &cell; ++other) {
+    if (other->kind == cell.kind) ++number;
+  }
+  return fmt::format("{}-{}{}-{}", setting.slug, IdText(cell.kind),
+                     number > 1 ? std::to_string(number) : "", what);
 }
 
 std::string Title(const Setting& setting, const Cell& cell,
@@ -43,8 +50,9 @@ constexpr double kLetter = 8.6;
 // Where things stand in a picture: gnuplot counts from the bottom, in parts.
 class Canvas {
  public:
-  Canvas(double left, double right, double top, double bottom, double height)
-      : height_(height) {
+  Canvas(double left, double right, double top, double bottom, double height,
+         int width = kWidth)
+      : width_(width), height_(height) {
     script_ = fmt::format(
         "set border 3 lc rgb '{axis}'\n"
         "set tics nomirror scale 0.5 textcolor rgb '{ink}'\n"
@@ -55,12 +63,12 @@ class Canvas {
         "set rmargin at screen {}\n"
         "set tmargin at screen {}\n"
         "set bmargin at screen {}\n",
-        X(left), X(kWidth - right), Y(top), Y(height - bottom),
+        X(left), X(width - right), Y(top), Y(height - bottom),
         fmt::arg("axis", kAxis), fmt::arg("ink", kInk),
         fmt::arg("grid", kGrid));
   }
 
-  double X(double pixels) const { return pixels / kWidth; }
+  double X(double pixels) const { return pixels / width_; }
   double Y(double pixels) const { return 1 - pixels / height_; }
   void Add(const std::string& script) { script_ += script; }
   // `place`: left, center or right, and rotate.
@@ -69,11 +77,12 @@ class Canvas {
                     GnuplotText(text), X(x), Y(y), place, kInk));
   }
   Picture Finish(std::string name, std::string title) {
-    return {std::move(name), std::move(title), kWidth,
+    return {std::move(name), std::move(title), width_,
             static_cast<int>(height_), std::move(script_)};
   }
 
  private:
+  int width_;
   double height_;
   std::string script_;
 };
@@ -235,8 +244,13 @@ std::string ScoreRange(const std::vector<std::vector<Point>>& curves,
                      std::min(100.0, std::ceil(high + 0.05 * room)));
 }
 
-// Tics at powers of ten, and between them where there are few.
-std::string UploadRange(const std::vector<std::vector<Point>>& curves) {
+struct Axis {
+  std::string label, script;
+};
+
+// Tics at powers of ten, and between them where there are few; no logarithms
+// where there would be hardly any.
+Axis UploadAxis(const std::vector<std::vector<Point>>& curves) {
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const auto& curve : curves) {
     for (const Point& point : curve) {
@@ -245,7 +259,14 @@ std::string UploadRange(const std::vector<std::vector<Point>>& curves) {
       most = std::max(most, point.megabytes);
     }
   }
-  if (most <= 0) return "";
+  const std::string label = "uploaded by all clients, MB";
+  if (most <= 0) return {label, ""};
+  if (most < 5 * least) {
+    const double room = std::max(0.08 * (most - least), 0.02 * most);
+    return {label,
+            fmt::format("set xrange [{}:{}]\nset xtics {}\n", least - room,
+                        most + room, TicStep(most - least + 2 * room))};
+  }
   least /= 1.15;
   most *= 1.15;
   std::string tics;
@@ -260,8 +281,49 @@ std::string UploadRange(const std::vector<std::vector<Point>>& curves) {
       tics += fmt::format("{}'{:g}' {:g}", tics.empty() ? "" : ", ", at, at);
     }
   }
-  return fmt::format("set logscale x\nset xrange [{}:{}]\nset xtics ({})\n",
-                     least, most, tics);
+  return {label + " (log scale)",
+          fmt::format("set logscale x\nset xrange [{}:{}]\nset xtics ({})\n",
+                      least, most, tics)};
+}
+
+// How the groups of a sheet are drawn: the first of a method as the method is
+// everywhere, others in ways that are not taken yet.
+std::vector<KeyEntry> LooksOf(const Sheet& sheet) {
+  constexpr std::string_view kColours[] = {"#0072b2", "#2e9b5b", "#aa4499",
+                                           "#999933", "#d55e00", "#56b4e9",
+                                           "#7a6fd0", "#e69f00"};
+  constexpr std::string_view kDashes[] = {"solid", "'-'", "'.'", "'_'"};
+  std::vector<KeyEntry> looks;
+  std::set<std::string_view> methods;
+  std::set<std::pair<std::string_view, std::string_view>> taken;
+  for (const Group* group : sheet) {
+    const MethodStyle& style = StyleOf(group->method);
+    KeyEntry look{group->label, "", "", style.line_width};
+    if (methods.insert(group->method).second) {
+      look.colour = style.colour;
+      look.dashes = style.dashes;
+      taken.emplace(style.colour, style.dashes);
+    }
+    looks.push_back(std::move(look));
+  }
+  for (KeyEntry& look : looks) {
+    for (const std::string_view dashes : kDashes) {
+      for (const std::string_view colour : kColours) {
+        if (look.colour.empty() && taken.emplace(colour, dashes).second) {
+          look.colour = colour;
+          look.dashes = dashes;
+          look.width = 2;
+        }
+      }
+    }
+    if (look.colour.empty()) look.colour = kAxis, look.dashes = "solid";
+  }
+  return looks;
+}
+
+// "curve", "curve-2".
+std::string Numbered(std::string_view what, size_t number) {
+  return number == 1 ? std::string(what) : fmt::format("{}-{}", what, number);
 }
 
 unsigned ColourNumber(std::string_view colour) {
@@ -299,14 +361,15 @@ Picture BarPlot(std::string name, std::string title, const BarAxis& axis,
     label = std::max(label, bar.label.size());
     text = std::max(text, bar.text.size());
   }
-  const double left = std::clamp(kLetter * static_cast<double>(label) + 16,
-                                 70.0, kWidth / 2.0),
+  const double left = std::max(kLetter * static_cast<double>(label) + 16, 70.0),
                right = kLetter * static_cast<double>(text) + 14,
                count = static_cast<double>(bars.size());
+  // Long labels take nothing from the bars.
+  const int width = std::max(kWidth, static_cast<int>(left + right + 110));
   const Key key(axis.key);
   Canvas canvas(left, right, kTop, kTics + key.height(),
-                kTop + kBar * count + kTics + key.height());
-  canvas.Text(kWidth / 2.0, kTop + kBar * count + 41, axis.label, "center");
+                kTop + kBar * count + kTics + key.height(), width);
+  canvas.Text(width / 2.0, kTop + kBar * count + 41, axis.label, "center");
   key.Draw(canvas, kTop + kBar * count + kTics);
   std::string script = fmt::format(
       "unset grid\nset grid x lc rgb '{}' lt 1 lw 1\n"
@@ -392,35 +455,145 @@ Picture TimePicture(const Setting& setting, std::string_view what,
 
 }  // namespace
 
+std::vector<Sheet> SheetsOf(const Cell& cell) {
+  constexpr size_t kMost = 16;
+  const bool fits = cell.groups.size() <= kMost;
+  std::vector<Sheet> sheets(1);
+  const auto add = [&](const Group& group, const Group* first) {
+    if (sheets.back().size() == kMost) sheets.emplace_back();
+    if (sheets.back().empty() && first != nullptr) {
+      sheets.back().push_back(first);
+    }
+    sheets.back().push_back(&group);
+  };
+  for (const Group& group : cell.groups) {
+    if (fits || !group.variant()) add(group, nullptr);
+  }
+  if (fits) return sheets;
+  // Variants of a method stand beside it, on sheets of their own.
+  std::string_view method;
+  for (const Group& group : cell.groups) {
+    if (!group.variant()) continue;
+    if (group.method != method && !sheets.back().empty()) sheets.emplace_back();
+    method = group.method;
+    add(group, cell.Standard(method));
+  }
+  return sheets;
+}
+
 Picture CurvePicture(const Setting& setting, const Cell& cell,
-                     Against against) {
+                     const Sheet& sheet, size_t number, Against against) {
   const bool upload = against == Against::kUpload;
+  const std::vector<KeyEntry> looks = LooksOf(sheet);
   std::vector<std::vector<Point>> curves;
   std::vector<Line> lines;
-  std::map<std::string, int> variants;
-  for (const Group* group : cell.Compared()) {
-    const MethodStyle& style = StyleOf(group->method);
-    curves.push_back(CurveOf(*group));
-    Line line{{group->label, std::string(style.colour),
-               std::string(style.dashes), style.line_width},
-              ""};
-    // Variants of a method share its colour.
-    if (variants[group->method]++ > 0) line.key.dashes = "'_'";
+  for (size_t i = 0; i < sheet.size(); ++i) {
+    curves.push_back(CurveOf(*sheet[i]));
+    Line line{looks[i], ""};
     for (const Point& point : curves.back()) {
       line.points += fmt::format(
           "{} {}\n", upload ? point.megabytes : point.round, point.score);
     }
     if (!line.points.empty()) lines.push_back(std::move(line));
   }
-  std::string ranges = ScoreRange(curves, results::IsShare(setting.metric));
-  ranges += upload ? UploadRange(curves)
-                   : fmt::format("set xrange [0:{}]\n", setting.rounds);
-  return LinePlot(Name(setting, cell, upload ? "upload-curve" : "round-curve"),
-                  Title(setting, cell,
-                        fmt::format("test {} against {}", setting.metric,
-                                    upload ? "uploaded megabytes" : "rounds")),
-                  upload ? "uploaded by all clients, MB (log scale)" : "round",
-                  ScoreLabel(setting), ranges, lines);
+  const Axis axis =
+      upload
+          ? UploadAxis(curves)
+          : Axis{"round", fmt::format("set xrange [0:{}]\n", setting.rounds)};
+  return LinePlot(
+      Name(setting, cell,
+           Numbered(upload ? "upload-curve" : "round-curve", number)),
+      Title(setting, cell,
+            fmt::format("test {} against {}", setting.metric,
+                        upload ? "uploaded megabytes" : "rounds")),
+      axis.label, ScoreLabel(setting),
+      ScoreRange(curves, results::IsShare(setting.metric)) + axis.script,
+      lines);
+}
+
+Picture TradeOffPicture(const Setting& setting, const Cell& cell,
+                        const Sheet& sheet, size_t number) {
+  constexpr double kLeft = 68, kPlotWidth = 430, kLead = 24, kTop = 14,
+                   kTics = 54;
+  const std::vector<KeyEntry> looks = LooksOf(sheet);
+  struct Dot {
+    const Group* group;
+    const KeyEntry* look;
+    double deviation;
+  };
+  std::vector<Dot> dots;
+  std::vector<std::vector<Point>> points;
+  for (size_t i = 0; i < sheet.size(); ++i) {
+    const results::Spread& score = sheet[i]->last_ten;
+    if (std::isnan(score.mean)) continue;
+    dots.push_back(
+        {sheet[i], &looks[i], std::isfinite(score.std) ? score.std : 0});
+    points.push_back({{0, score.mean, sheet[i]->uploaded_mb}});
+  }
+  std::ranges::stable_sort(dots, std::greater(), [](const Dot& dot) {
+    return dot.group->last_ten.mean;
+  });
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  size_t longest = 30;  // so that pictures of a page are equally large
+  for (const Dot& dot : dots) {
+    longest = std::max(longest, dot.look->title.size());
+    low = std::min(low, dot.group->last_ten.mean - dot.deviation);
+    high = std::max(high, dot.group->last_ten.mean + dot.deviation);
+  }
+  if (dots.empty()) low = high = 0;
+  const double room = std::max(0.06 * (high - low), 0.005 * std::abs(high));
+  low -= room;
+  high += room > 0 ? room : 1;
+  const double count = static_cast<double>(dots.size()),
+               plot = std::max(250.0, count * kLineHeight);
+  const double right = kLead + kLetter * static_cast<double>(longest) + 4;
+  Canvas canvas(kLeft, right, kTop, kTics, kTop + plot + kTics,
+                static_cast<int>(kLeft + kPlotWidth + right));
+  const Axis axis = UploadAxis(points);
+  canvas.Text(kLeft + kPlotWidth / 2, kTop + plot + 41, axis.label, "center");
+  canvas.Text(12, kTop + plot / 2, ScoreLabel(setting), "center rotate");
+  canvas.Add(axis.script + fmt::format("set yrange [{}:{}]\n", low, high));
+  // Beside the plot, in the order of the points and as near as there is room;
+  // a line leads to the point.
+  std::vector<double> places;
+  for (const Dot& dot : dots) {
+    const double at =
+        kTop + plot * (high - dot.group->last_ten.mean) / (high - low);
+    places.push_back(
+        places.empty() ? at : std::max(at, places.back() + kLineHeight));
+  }
+  double below = kTop + plot;
+  for (double& place : std::views::reverse(places)) {
+    place = std::min(place, below - kLineHeight / 2.0);
+    below = place - kLineHeight / 2.0;
+  }
+  std::string data;
+  for (size_t i = 0; i < dots.size(); ++i) {
+    const auto& [group, look, deviation] = dots[i];
+    const double x = kLeft + kPlotWidth + kLead;
+    canvas.Add(fmt::format(
+        "set arrow from {},{} to screen {},{} nohead lw 0.75 lc rgb '{}'\n",
+        group->uploaded_mb, group->last_ten.mean, canvas.X(x - 4),
+        canvas.Y(places[i]), look->colour));
+    canvas.Text(x, places[i], look->title, "left");
+    data +=
+        fmt::format("{} {} {} {}\n", group->uploaded_mb, group->last_ten.mean,
+                    deviation, ColourNumber(look->colour));
+  }
+  canvas.Add(fmt::format(
+      "$dots << EOD\n{}EOD\nplot NaN, \\\n"
+      "  $dots using 1:($2-$3):(0):(2*$3):4 with vectors nohead lw 1.5 lc rgb "
+      "variable, \\\n  $dots using 1:2:4 with points pt 7 ps 1 lc rgb "
+      "variable\n",
+      data));
+  Picture picture = canvas.Finish(
+      Name(setting, cell, Numbered("trade-off", number)),
+      Title(setting, cell,
+            fmt::format("test {} in the last ten rounds against the upload of "
+                        "a run",
+                        setting.metric)));
+  picture.wide = true;
+  return picture;
 }
 
 std::optional<Picture> AblationPicture(const Setting& setting,
@@ -499,10 +672,8 @@ std::optional<Picture> NoisePicture(const Setting& setting, const Cell& cell,
                                  fmt::arg("mean", fedavg->best.mean))});
   }
   for (const Distribution& distribution : kDistributions) {
-    Line line{std::string(distribution.name),
-              std::string(distribution.colour),
-              std::string(distribution.dashes),
-              2.5,
+    Line line{{std::string(distribution.name), std::string(distribution.colour),
+               std::string(distribution.dashes), 2.5},
               "",
               true};
     for (const Group* group : groups) {

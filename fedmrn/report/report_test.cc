@@ -1,10 +1,16 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <set>
 
+#include "fedmrn/base/files.h"
+#include "fedmrn/base/json.h"
 #include "fedmrn/report/groups.h"
 #include "fedmrn/report/page.h"
 #include "fedmrn/report/paper.h"
+#include "fedmrn/report/plots.h"
 #include "fedmrn/report/runs.h"
 #include "fedmrn/report/tables.h"
 #include "fedmrn/report/text.h"
@@ -33,8 +39,11 @@ class ReportTest : public ::testing::Test {
   // Two rounds, the first with the best accuracy, of two clients each.
   void MakeRun(const std::string& name,
                const std::vector<std::string>& settings, double best,
-               bool finished = true) {
-    const sim::Config config = sim::ParseConfig("", "", settings).value();
+               bool finished = true, const std::string& file = "") {
+    const sim::Config config =
+        (file.empty() ? sim::ParseConfig("", "", settings)
+                      : sim::LoadConfig(file, settings))
+            .value();
     std::vector<results::RoundRow> rows(2);
     for (uint32_t i = 0; i < rows.size(); ++i) {
       rows[i].round = i + 1;
@@ -61,6 +70,14 @@ class ReportTest : public ::testing::Test {
     ASSERT_TRUE(results::WriteRoundsCsv(Path(name + "/rounds.csv"), rows));
   }
 
+  // Changes run.json as a run of another version has it.
+  void Edit(const std::string& name, const std::function<void(Json&)>& edit) {
+    const std::string path = Path(name + "/run.json");
+    Json json = ParseJson(AsText(ReadFile(path).value()));
+    edit(json);
+    ASSERT_TRUE(WriteFileAtomically(path, AsBytes(JsonText(json))));
+  }
+
   Study ReadStudy() const {
     return MakeStudy(ReadRuns(std::vector{folder_}).value());
   }
@@ -70,7 +87,8 @@ class ReportTest : public ::testing::Test {
 
 const std::string kFedAvg = "method.name=fedavg",
                   kFedMrn = "method.name=fedmrn",
-                  kLabels = "partition.kind=labels";
+                  kLabels = "partition.kind=labels",
+                  kCyclic = "partition.labels_assignment=cyclic";
 
 TEST(Paper, Table2FollowsFromTable1) {
   size_t compared = 0;
@@ -139,7 +157,7 @@ TEST(Text, Quoting) {
 TEST_F(ReportTest, SeedsAreOneGroup) {
   for (const char* seed : {"10", "9", "8"}) {
     MakeRun(std::string("run") + seed,
-            {kFedMrn, kLabels, std::string("seed=") + seed},
+            {kFedMrn, kLabels, kCyclic, std::string("seed=") + seed},
             0.80 + 0.01 * std::stoi(seed));
   }
   const Study study = ReadStudy();
@@ -148,7 +166,7 @@ TEST_F(ReportTest, SeedsAreOneGroup) {
   EXPECT_EQ(setting.name, "FMNIST, 100 rounds × 10 epochs");
   ASSERT_EQ(setting.cells.size(), 1u);
   EXPECT_EQ(setting.cells[0].name, "Non-IID-2");
-  EXPECT_TRUE(setting.cells[0].paper);
+  EXPECT_TRUE(setting.IsPapers(setting.cells[0]));
   ASSERT_EQ(setting.cells[0].groups.size(), 1u);
   const Group& group = setting.cells[0].groups[0];
   EXPECT_EQ(group.label, "FedMRN");
@@ -157,6 +175,10 @@ TEST_F(ReportTest, SeedsAreOneGroup) {
   EXPECT_NEAR(group.best.mean, 89, 1e-9);
   EXPECT_NEAR(group.best.std, 1, 1e-9);
   EXPECT_NEAR(group.last.mean, 88, 1e-9);
+  EXPECT_NEAR(group.last_ten.mean, 88.5, 1e-9);
+  EXPECT_NEAR(group.last_ten.std, 1, 1e-9);
+  EXPECT_NEAR(group.swing, std::sqrt(0.5), 1e-9);
+  EXPECT_EQ(group.last_rounds, 2u);
   EXPECT_NEAR(group.uploaded_mb, 2 * (250 + 80 + 100) / 1e6, 1e-12);
   EXPECT_DOUBLE_EQ(group.cost.payload_bits, 1);
   EXPECT_DOUBLE_EQ(group.cost.plain_bits, 0.32);
@@ -180,17 +202,13 @@ TEST_F(ReportTest, LabelsTellGroupsApart) {
   const Study study = ReadStudy();
   ASSERT_EQ(study.settings.size(), 1u);
   const Cell& cell = study.settings[0].cells.at(0);
-  std::vector<std::string> labels, compared;
+  std::vector<std::string> labels;
   for (const Group& group : cell.groups) labels.push_back(group.label);
-  EXPECT_EQ(labels, (std::vector<std::string>{
-                        "FedAvg", "FedMRN", "FedMRN lr=0.3", "FedMRN w/o SM",
-                        "FedMRN w/o PSM", "FedMRN dense=float16",
-                        "FedMRN magnitude=0.02",
-                        "FedMRN magnitude=0.02 noise=gaussian"}));
-  for (const Group* group : cell.Compared()) compared.push_back(group->label);
-  EXPECT_EQ(compared,
-            (std::vector<std::string>{"FedAvg", "FedMRN", "FedMRN lr=0.3",
-                                      "FedMRN dense=float16"}));
+  EXPECT_EQ(labels,
+            (std::vector<std::string>{
+                "FedAvg", "FedMRN", "FedMRN lr=0.3", "FedMRN w/o SM",
+                "FedMRN w/o PSM", "FedMRN dense=float16",
+                "FedMRN magnitude=0.02", "FedMRN magnitude=0.02 Gaussian"}));
   EXPECT_TRUE(cell.Labelled("FedMRN w/o SM")->ablation);
   EXPECT_TRUE(cell.Labelled("FedMRN magnitude=0.02")->noise_variant);
   // The only one of its method: tuned, as the paper's were.
@@ -214,28 +232,296 @@ TEST_F(ReportTest, SettingsStandApart) {
                        "FMNIST, 20 rounds × 10 epochs",
                        "SVHN, 100 rounds × 10 epochs"}));
   EXPECT_EQ(study.settings[1].cells.at(0).groups.at(0).runs.size(), 3u);
-  EXPECT_EQ(AccuracyNote(study.settings[0]),
-            "100 rounds × 10 epochs × 1 seed, as in the paper but for its 5 "
-            "seeds. Also unlike the paper: train.batch=32 (64) (the paper's in "
-            "brackets).");
-  EXPECT_EQ(AccuracyNote(study.settings[2]),
-            "20 rounds × 10 epochs × 1 seed, not the paper's 100 × 10 × 5, so "
-            "the differences are no check of the paper.");
+}
+
+// A run of every config is what the paper reports, unless it says otherwise.
+TEST_F(ReportTest, ConfigsAreThePapersProtocol) {
+  for (const char* name :
+       {"fmnist-iid-fedavg", "fmnist-noniid1-fedmrn", "fmnist-noniid2-fedmrns",
+        "svhn-noniid2-fedavg", "cifar10-noniid1-fedmrn",
+        "cifar100-noniid2-fedmrn", "shakespeare-fedmrn", "voc-fedavg"}) {
+    MakeRun(name, {}, 0.5, true,
+            FEDMRN_SOURCE_DIR "/configs/" + std::string(name) + ".toml");
+  }
+  const Study study = ReadStudy();
+  for (const Setting& setting : study.settings) {
+    for (const Cell& cell : setting.cells) {
+      // This config starts from random weights, the authors do not.
+      EXPECT_EQ(setting.departures,
+                setting.data == "voc"
+                    ? std::vector<std::string>{"model.backbone= (pre-trained)"}
+                    : std::vector<std::string>());
+      EXPECT_EQ(setting.IsPapers(cell), setting.data != "voc") << setting.name;
+      EXPECT_TRUE(cell.departures.empty()) << cell.departures[0];
+    }
+  }
+}
+
+TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
+  MakeRun("same", {kFedAvg, kLabels, kCyclic}, 0.9);
+  // Each in a setting or a cell of its own.
+  MakeRun("random", {kFedAvg, kLabels, "partition.labels_assignment=random"},
+          0.9);
+  MakeRun("rounds", {kFedAvg, kLabels, kCyclic, "rounds.count=20"}, 0.9);
+  MakeRun("epochs", {kFedAvg, kLabels, kCyclic, "train.epochs=2"}, 0.9);
+  MakeRun("batch", {kFedAvg, kLabels, kCyclic, "train.batch=32"}, 0.9);
+  MakeRun("clients", {kFedAvg, kLabels, kCyclic, "partition.clients=50"}, 0.9);
+  MakeRun("fewer", {kFedAvg, kLabels, kCyclic, "data.train_examples=5000"},
+          0.9);
+  const Study study = ReadStudy();
+  std::map<std::string, std::string> notes;
+  size_t with_paper = 0;
+  for (const Setting& setting : study.settings) {
+    for (const Cell& cell : setting.cells) {
+      const std::string run = cell.groups.at(0).runs.at(0)->folder;
+      notes[run.substr(run.rfind('/') + 1)] = ProtocolNote(setting, cell);
+      const bool paper =
+          MarkdownTable(AccuracyTable(setting, cell)).find("paper") !=
+          std::string::npos;
+      EXPECT_EQ(paper, run.ends_with("/same"));
+      with_paper += paper ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(with_paper, 1u);
+  const std::string csv = CsvReport(study);
+  const std::string published = ",88.8,0.2\n";
+  EXPECT_NE(csv.find(published), csv.npos);
+  EXPECT_EQ(csv.find(published), csv.rfind(published));
+  const std::string start = "1 seed; of the last ten rounds only 2 are there. ";
+  EXPECT_EQ(notes["same"],
+            start + "The paper's protocol, but for its 5 seeds.");
+  const auto other = [&](const std::string& departures) {
+    return start +
+           "Not the paper's protocol (its values in brackets): " + departures +
+           ". Nothing here is compared with its numbers.";
+  };
+  EXPECT_EQ(notes["random"],
+            other("partition.labels_assignment=random (cyclic)"));
+  EXPECT_EQ(notes["rounds"], other("rounds.count=20 (100)"));
+  EXPECT_EQ(notes["epochs"], other("train.epochs=2 (10)"));
+  EXPECT_EQ(notes["batch"], other("train.batch=32 (64)"));
+  EXPECT_EQ(notes["clients"], other("partition.clients=50 (100)"));
+  EXPECT_EQ(notes["fewer"], other("data.train_examples=5000 (0)"));
+}
+
+// As of fedmrn tune --grid lr=0.3,0.1,0.03 --grid magnitude=0.01,0.05.
+TEST_F(ReportTest, EveryConfigurationStandsInEveryTable) {
+  for (const char* lr : {"0.3", "0.1", "0.03"}) {
+    for (const char* magnitude : {"0.01", "0.05"}) {
+      MakeRun(fmt::format("{}-{}", lr, magnitude),
+              {kFedMrn, std::string("train.lr=") + lr,
+               std::string("method.magnitude=") + magnitude},
+              0.9);
+    }
+  }
+  MakeRun("part", {kFedMrn, "method.stochastic=false"}, 0.8);
+  // Of another version, with and without a key that nobody here knows.
+  MakeRun("unknown", {"method.name=eden"}, 0.7);
+  MakeRun("none", {"method.name=eden"}, 0.6);
+  Edit("unknown", [](Json& json) { json["config"]["method"]["made_up"] = 1; });
+  const Study study = ReadStudy();
+  const Setting& setting = study.settings.at(0);
+  const Cell& cell = setting.cells.at(0);
+  const std::vector<std::string> labels = {"EDEN",
+                                           "EDEN made_up=1",
+                                           "FedMRN",
+                                           "FedMRN lr=0.3",
+                                           "FedMRN lr=0.03",
+                                           "FedMRN w/o SM",
+                                           "FedMRN magnitude=0.05 lr=0.3",
+                                           "FedMRN magnitude=0.05 lr=0.03",
+                                           "FedMRN magnitude=0.05"};
+  for (const Table& table : {AccuracyTable(setting, cell), UploadTable(setting),
+                             TimeTable(setting)}) {
+    std::set<std::string> rows;
+    for (const auto& row : table.rows) rows.insert(row[0]);
+    EXPECT_EQ(rows, std::set(labels.begin(), labels.end()));
+  }
+  std::vector<Picture> pictures = {TrainTimePicture(setting),
+                                   CompressionTimePicture(setting),
+                                   UploadPicture(setting)};
+  const std::vector<Sheet> sheets = SheetsOf(cell);
+  ASSERT_EQ(sheets.size(), 1u);
+  pictures.push_back(
+      CurvePicture(setting, cell, sheets[0], 1, Against::kRounds));
+  pictures.push_back(
+      CurvePicture(setting, cell, sheets[0], 1, Against::kUpload));
+  pictures.push_back(TradeOffPicture(setting, cell, sheets[0], 1));
+  const std::string markdown = MarkdownReport(study), csv = CsvReport(study);
+  for (const std::string& label : labels) {
+    for (const Picture& picture : pictures) {
+      EXPECT_NE(picture.script.find("'" + label + "'"), std::string::npos)
+          << label << " in " << picture.name;
+    }
+    EXPECT_NE(csv.find("," + label + ","), csv.npos) << label;
+    size_t tables = 0;
+    for (size_t at = 0;
+         (at = markdown.find("| " + label + " |", at)) != markdown.npos; ++at) {
+      ++tables;
+    }
+    EXPECT_EQ(tables, 3u) << label;
+  }
+}
+
+TEST_F(ReportTest, ManyConfigurationsStandOnSeveralSheets) {
+  MakeRun("avg", {kFedAvg}, 0.9);
+  for (int i = 1; i <= 20; ++i) {
+    MakeRun(fmt::format("m{}", i),
+            {kFedMrn, fmt::format("method.magnitude={}", 0.001 * i)}, 0.9);
+  }
+  const Study study = ReadStudy();
+  const Cell& cell = study.settings.at(0).cells.at(0);
+  std::set<const Group*> shown;
+  for (const Sheet& sheet : SheetsOf(cell)) {
+    EXPECT_LE(sheet.size(), 16u);
+    // Something to compare with.
+    EXPECT_TRUE(sheet[0]->standard);
+    shown.insert(sheet.begin(), sheet.end());
+  }
+  EXPECT_EQ(shown.size(), 21u);
+}
+
+TEST_F(ReportTest, RowsBesideThePlainOnesReadWell) {
+  const std::string topk = "method.name=topk", fedpm = "method.name=fedpm";
+  MakeRun("a", {topk}, 0.9);
+  MakeRun("b", {topk, "method.error_feedback=true"}, 0.9);
+  MakeRun("c", {fedpm}, 0.9);
+  MakeRun("d", {fedpm, "method.optimizer=sgd"}, 0.9);
+  MakeRun("e", {"method.name=eden"}, 0.9);
+  Edit("e",
+       [](Json& json) { json["config"]["method"]["name"] = "drive-biased"; });
+  const Study study = ReadStudy();
+  std::vector<std::string> labels;
+  for (const Setting::Row& row : study.settings.at(0).Rows()) {
+    labels.push_back(row.label);
+  }
+  EXPECT_EQ(labels, (std::vector<std::string>{
+                        "FedPM", "FedPM with SGD", "Top-k",
+                        "Top-k with error feedback", "DRIVE (biased)"}));
+}
+
+TEST_F(ReportTest, DifferencesAreToldOnlyWhereSeedsTellThem) {
+  const auto seeds = [&](const std::string& method,
+                         const std::vector<double>& scores) {
+    for (size_t i = 0; i < scores.size(); ++i) {
+      MakeRun(method + std::to_string(i),
+              {"method.name=" + method, kLabels, kCyclic,
+               "seed=" + std::to_string(i + 1)},
+              scores[i]);
+    }
+  };
+  seeds("fedavg", {0.89, 0.90, 0.91});
+  seeds("signsgd", {0.85, 0.86, 0.87});  // by four errors and more
+  seeds("fedmrn", {0.88, 0.89, 0.905});  // by less than two
+  seeds("eden", {0.5});                  // however far it is
+  const Study study = ReadStudy();
+  const Setting& setting = study.settings.at(0);
+  EXPECT_EQ(
+      AccuracyTable(setting, setting.cells.at(0)).rows,
+      (std::vector<std::vector<std::string>>{
+          {"FedAvg", "3", "90.00 ± 1.00", kGap, "89.50 ± 1.00", "0.71", kGap,
+           "88.8 ± 0.2", "+1.20"},
+          {"SignSGD", "3", "86.00 ± 1.00", "−4.00", "85.50 ± 1.00", "0.71",
+           "−4.00", "87.1 ± 0.3", "not told apart"},
+          {"EDEN", "1", "50.00", "one seed", "49.50", "0.71", "one seed",
+           "88.3 ± 0.3", "one seed"},
+          {"FedMRN", "3", "89.17 ± 1.26", "not told apart", "88.67 ± 1.26",
+           "0.71", "not told apart", "88.6 ± 0.2", "not told apart"}}));
+}
+
+TEST_F(ReportTest, WithoutFedAvgTheBestIsTheReference) {
+  for (const char* seed : {"seed=1", "seed=2"}) {
+    MakeRun(std::string("a") + seed, {kFedMrn, seed}, 0.9);
+    MakeRun(std::string("b") + seed, {kFedMrn, seed, "train.lr=0.3"}, 0.8);
+  }
+  const Study study = ReadStudy();
+  const Setting& setting = study.settings.at(0);
+  const Table table = AccuracyTable(setting, setting.cells.at(0));
+  EXPECT_EQ(table.columns.at(3), "to the best");
+  EXPECT_EQ(table.rows.at(0).at(3), "the best");
+  EXPECT_EQ(table.rows.at(1).at(3), "−10.00");
 }
 
 TEST_F(ReportTest, OtherPartitionsAreNotThePapers) {
   MakeRun("a", {kFedAvg, "partition.kind=dirichlet", "partition.alpha=0.1"},
           0.9);
   MakeRun("b",
-          {kFedAvg, "data.name=cifar100", "model.name=cnn8",
+          {kFedAvg, "data.name=cifar100", "model.name=cnn8", "rounds.count=200",
            "partition.kind=dirichlet", "partition.alpha=0.2"},
           0.9);
   const Study study = ReadStudy();
   ASSERT_EQ(study.settings.size(), 2u);
   EXPECT_EQ(study.settings[0].cells.at(0).name, "Non-IID-1, alpha=0.1");
-  EXPECT_EQ(study.settings[0].PaperCell("dirichlet"), nullptr);
-  EXPECT_NE(study.settings[1].PaperCell("dirichlet"), nullptr);
-  EXPECT_TRUE(study.settings[1].departures.empty());
+  EXPECT_EQ(study.settings[0].cells[0].departures,
+            std::vector<std::string>{"alpha=0.1 (0.3)"});
+  EXPECT_FALSE(study.settings[0].IsPapers(study.settings[0].cells[0]));
+  EXPECT_TRUE(study.settings[1].IsPapers(study.settings[1].cells.at(0)));
+}
+
+TEST_F(ReportTest, OlderRunsHaveTheDefaultsOfYoungerKeys) {
+  MakeRun("new", {kFedMrn}, 0.9);
+  MakeRun("old", {kFedMrn, "seed=2"}, 0.8);
+  Edit("old", [](Json& json) {
+    json["config"]["rounds"].erase("deadline_s");
+    json["config"]["method"].erase("error_feedback");
+    json["config"].erase("faults");
+  });
+  const Study study = ReadStudy();
+  ASSERT_EQ(study.settings.size(), 1u);
+  ASSERT_EQ(study.settings[0].cells.at(0).groups.size(), 1u);
+  const Group& group = study.settings[0].cells[0].groups[0];
+  EXPECT_EQ(group.label, "FedMRN");
+  EXPECT_EQ(group.runs.size(), 2u);
+  // What the page shows of it can be run.
+  for (const SavedRun& run : study.runs) {
+    const Result<sim::Config> config =
+        sim::ParseConfig(ConfigToml(run), "", {});
+    EXPECT_TRUE(config) << config.error().ToString();
+  }
+}
+
+const std::string kNpz = "data.name=npz", kFileA = "data.path=a.npz",
+                  kFileB = "data.path=b.npz";
+
+TEST_F(ReportTest, OtherFilesAreOtherData) {
+  MakeRun("a", {kFedAvg, kNpz, kFileA}, 0.93);
+  MakeRun("b", {kFedAvg, kNpz, kFileB}, 0.46);
+  MakeRun("c", {kFedAvg, kNpz, kFileA, "data.test_path=t.npz"}, 0.5);
+  const Study study = ReadStudy();
+  EXPECT_EQ(study.repeated, 0u);
+  std::vector<std::string> names;
+  for (const Setting& setting : study.settings) names.push_back(setting.name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "npz, 100 rounds × 10 epochs, path=a.npz",
+                       "npz, 100 rounds × 10 epochs, path=a.npz, test t.npz",
+                       "npz, 100 rounds × 10 epochs, path=b.npz"}));
+}
+
+TEST_F(ReportTest, DigestsTellWhetherFilesAreEqual) {
+  MakeRun("a", {kFedAvg, kNpz, kFileA}, 0.9);
+  MakeRun("moved", {kFedAvg, kNpz, kFileB, "seed=2"}, 0.9);
+  MakeRun("old", {kFedAvg, kNpz, kFileA, "seed=3"}, 0.9);
+  MakeRun("other", {kFedAvg, kNpz, kFileA, "seed=4"}, 0.5);
+  // Generated data may follow from the seed.
+  MakeRun("generated1", {kFedAvg, "data.name=synthetic"}, 0.9);
+  MakeRun("generated2", {kFedAvg, "data.name=synthetic", "seed=2"}, 0.9);
+  for (const auto& [name, digest] :
+       {std::pair("a", "12345678aa"), std::pair("moved", "12345678aa"),
+        std::pair("other", "87654321bb"), std::pair("generated1", "cc"),
+        std::pair("generated2", "dd")}) {
+    Edit(name, [&](Json& json) { json["data_sha256"] = digest; });
+  }
+  const Study study = ReadStudy();
+  std::map<std::string, size_t> seeds;
+  for (const Setting& setting : study.settings) {
+    seeds[setting.name] = setting.cells.at(0).groups.at(0).runs.size();
+  }
+  EXPECT_EQ(seeds, (std::map<std::string, size_t>{
+                       {"npz, 100 rounds × 10 epochs, path=a.npz", 3},
+                       {"npz, 100 rounds × 10 epochs, path=a.npz "
+                        "(sha256 87654321)",
+                        1},
+                       {"synthetic, 100 rounds × 10 epochs", 2}}));
 }
 
 TEST_F(ReportTest, RepeatedAndUnfinishedRunsDoNotCount) {
@@ -257,17 +543,18 @@ TEST_F(ReportTest, RepeatedAndUnfinishedRunsDoNotCount) {
 TEST_F(ReportTest, Tables) {
   for (const char* kind : {"iid", "dirichlet", "labels"}) {
     const std::string partition = std::string("partition.kind=") + kind;
-    MakeRun(std::string(kind) + "-avg", {kFedAvg, partition}, 0.9);
-    MakeRun(std::string(kind) + "-mrn", {kFedMrn, partition}, 0.88);
+    for (const char* seed : {"1", "2"}) {
+      const std::string name = std::string(kind) + seed,
+                        setting = std::string("seed=") + seed;
+      const double more = 0.001 * std::stoi(seed);
+      MakeRun(name + "-avg", {kFedAvg, partition, kCyclic, setting},
+              0.9 + more);
+      MakeRun(name + "-mrn", {kFedMrn, partition, kCyclic, setting},
+              0.88 + more);
+    }
   }
   MakeRun("signed", {"method.name=fedmrns", "seed=1"}, 0.91);
   const Study study = ReadStudy();
-  const Table accuracy = AccuracyTable(study.settings.at(0));
-  EXPECT_EQ(accuracy.columns.size(), 1u + 3 * 4);
-  EXPECT_EQ(accuracy.rows.at(2),
-            (std::vector<std::string>{"FedMRNS", "91.00", "90.00", "92.0 ± 0.1",
-                                      "−1.0", kGap, kGap, "90.5 ± 0.2", kGap,
-                                      kGap, kGap, "88.9 ± 0.3", kGap}));
   const Table loss = LossTable(study);
   EXPECT_EQ(loss.rows,
             (std::vector<std::vector<std::string>>{{"FedMRN", "−6.0", "−0.7"},

@@ -9,6 +9,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/json.h"
 #include "fedmrn/report/text.h"
+#include "fedmrn/sim/config.h"
 
 namespace fedmrn::report {
 namespace {
@@ -42,6 +43,30 @@ void Flatten(const Json& object, const std::string& prefix,
     } else {
       out.emplace_back(prefix + key, JsonText(value));
     }
+  }
+}
+
+auto EntryOf(const SavedRun& run, std::string_view key) {
+  return std::ranges::find(run.config, key,
+                           &std::pair<std::string, std::string>::first);
+}
+
+std::string_view SectionOf(std::string_view key) {
+  const size_t dot = key.rfind('.');
+  return key.substr(0, dot == key.npos ? 0 : dot);
+}
+
+// Keys that are younger than the run, at the end of their sections.
+void FillDefaults(SavedRun& run) {
+  for (const auto& [key, value] : UsualConfig(run)) {
+    if (EntryOf(run, key) != run.config.end()) continue;
+    const auto same = [section = SectionOf(key)](const auto& entry) {
+      return SectionOf(entry.first) == section;
+    };
+    const auto last =
+        std::find_if(run.config.rbegin(), run.config.rend(), same);
+    run.config.emplace(
+        last == run.config.rend() ? run.config.end() : last.base(), key, value);
   }
 }
 
@@ -79,6 +104,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
                              key));
     }
   }
+  FillDefaults(run);
   run.finished = At(json, "finished") == true;
   run.coded_params = CountOf(At(json, "masked_params"));
   run.plain_values = CountOf(At(json, "dense_values"));
@@ -87,6 +113,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
   }
   if (At(json, "metric").is_string()) run.metric = TextOf(json["metric"]);
   run.model_sha256 = TextOf(At(json, "model_sha256"));
+  run.data_sha256 = TextOf(At(json, "data_sha256"));
   run.version = TextOf(At(json, "fedmrn_version"));
   run.machine = MachineText(At(json, "machine"));
   run.started = TextOf(At(json, "started"));
@@ -134,8 +161,7 @@ Status FindRuns(const std::string& dir, std::vector<fs::path>& folders) {
 }  // namespace
 
 std::string SavedRun::Get(std::string_view key) const {
-  const auto entry = std::ranges::find(
-      config, key, &std::pair<std::string, std::string>::first);
+  const auto entry = EntryOf(*this, key);
   if (entry == config.end()) return "";
   const Json value = ParseJson(entry->second);
   return value.is_string() ? value.get<std::string>() : entry->second;
@@ -144,6 +170,30 @@ std::string SavedRun::Get(std::string_view key) const {
 double SavedRun::Number(std::string_view key, double otherwise) const {
   const Json value = ParseJson(Get(key));
   return value.is_number() ? value.get<double>() : otherwise;
+}
+
+std::map<std::string, std::string> UsualConfig(const SavedRun& run) {
+  std::vector<std::string> settings;
+  for (const char* key : {"data.name", "model.torchscript", "model.name",
+                          "partition.kind", "method.name"}) {
+    settings.push_back(std::string(key) + "=" + run.Get(key));
+    // Runs of other versions may have one that is unknown.
+    if (!sim::ParseConfig("", "", settings)) settings.pop_back();
+  }
+  const bool known =
+      !settings.empty() && settings.back().starts_with("method.name=");
+  std::map<std::string, std::string> usual;
+  for (const auto& [key, value] :
+       sim::ConfigValues(sim::ParseConfig("", "", settings).value())) {
+    const Json json = ParseJson(value);
+    usual[key] = json.is_discarded() ? value : JsonText(json);
+  }
+  if (!known) {
+    for (const char* key : {"method.name", "method.magnitude", "train.lr"}) {
+      usual.erase(key);
+    }
+  }
+  return usual;
 }
 
 Result<std::vector<SavedRun>> ReadRuns(std::span<const std::string> dirs) {
@@ -178,16 +228,16 @@ Result<std::vector<SavedRun>> ReadRuns(std::span<const std::string> dirs) {
 std::string ConfigToml(const SavedRun& run) {
   std::string top, text, section;
   for (const auto& [name, value] : run.config) {
-    const size_t dot = name.rfind('.');
-    if (dot == name.npos) {
+    const std::string_view its = SectionOf(name);
+    if (its.empty()) {
       top += fmt::format("{} = {}\n", name, value);
       continue;
     }
-    if (name.substr(0, dot) != section) {
-      section = name.substr(0, dot);
+    if (its != section) {
+      section = its;
       text += fmt::format("[{}]\n", section);
     }
-    text += fmt::format("{} = {}\n", name.substr(dot + 1), value);
+    text += fmt::format("{} = {}\n", name.substr(its.size() + 1), value);
   }
   return top + text;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,8 @@ namespace fedmrn::report {
 struct SavedRun {
   std::string folder;  // as given, or found below what was given
   // {"train.lr", "0.1"}, in the file's order; values as JSON and TOML write
-  // them, so text is in quotes.
+  // them, so text is in quotes. A key that the run's version did not have yet
+  // stands here with its default: what it did without knowing the key.
   std::vector<std::pair<std::string, std::string>> config;
   std::vector<results::RoundRow> rows;
   results::Summary summary;         // of the rows
@@ -29,6 +31,10 @@ struct SavedRun {
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;
   std::string model_sha256;
+  std::string data_sha256;  // of what it read; empty: its version did not tell
+  // The files that its config names, of which runs with the same content share
+  // one name; given by MakeStudy.
+  std::string files;
   std::string version;
   std::string machine;  // "AMD EPYC, 2 cores, Debian GNU/Linux 12"
   std::string started, ended;
@@ -38,6 +44,11 @@ struct SavedRun {
   // `otherwise` if it is no number.
   double Number(std::string_view key, double otherwise) const;
 };
+
+// What this program takes where a config names only its data, network, kind of
+// partition and method. Of a method that it does not know, the learning rate
+// and the noise are not known either.
+std::map<std::string, std::string> UsualConfig(const SavedRun& run);
 
 // Every folder with a run.json at or below `dirs`, each once, in the order of
 // their names. The error is a sentence that begins with the file.

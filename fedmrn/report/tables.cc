@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "fedmrn/report/paper.h"
@@ -31,42 +32,65 @@ std::string SpreadText(const results::Spread& spread, int digits) {
                                    : mean;
 }
 
-// Columns of a setting's accuracies: the paper's three partitions, with or
-// without runs, then others.
-struct Column {
-  std::string name;
-  std::string paper_kind;  // empty: not the paper's
-  const Cell* cell;
-};
-
-std::vector<Column> ColumnsOf(const Setting& setting) {
-  std::vector<Column> columns;
-  if (const PaperData* data = FindPaperData(setting.data)) {
-    for (const PaperPartition& partition : data->partitions) {
-      columns.push_back({std::string(partition.name),
-                         std::string(partition.kind),
-                         setting.PaperCell(partition.kind)});
-    }
+// "−1.20", "not told apart", "one seed".
+std::string DifferenceText(const results::Spread& first,
+                           const results::Spread& second, int digits) {
+  const results::Difference difference = results::DifferenceOf(first, second);
+  if (!std::isfinite(difference.value)) return kGap;
+  switch (difference.verdict) {
+    case results::Verdict::kOneSeed:
+      return "one seed";
+    case results::Verdict::kNotToldApart:
+      return "not told apart";
+    case results::Verdict::kDiffer:
+      return Signed(difference.value, digits);
   }
-  for (const Cell& cell : setting.cells) {
-    if (std::ranges::find(columns, &cell, &Column::cell) == columns.end()) {
-      columns.push_back({cell.name, "", &cell});
-    }
-  }
-  return columns;
+  return "";
 }
 
-// Best accuracies summed over the paper's three partitions, if all are there.
-std::optional<double> SumOverPartitions(const Setting& setting,
-                                        const std::string& label) {
-  double sum = 0;
+// What a paper's number is compared as.
+results::Spread PaperSpread(const PaperAccuracy& paper) {
+  return {paper.mean, paper.std, kPaperSeeds};
+}
+
+// FedAvg, or the best where there is none; null if nothing was tested.
+const Group* ReferenceOf(const Cell& cell, results::Spread Group::*figure) {
+  if (const Group* fedavg = cell.Standard("fedavg")) return fedavg;
+  const Group* best = nullptr;
+  for (const Group& group : cell.groups) {
+    const double mean = (group.*figure).mean;
+    if (std::isnan(mean)) continue;
+    if (best == nullptr || mean > (best->*figure).mean) best = &group;
+  }
+  return best;
+}
+
+// Best accuracies summed over the paper's three partitions, if all are there;
+// its count is the fewest seeds.
+std::optional<results::Spread> SumOverPartitions(const Setting& setting,
+                                                 const std::string& label) {
+  double mean = 0, square_error = 0;
+  size_t seeds = std::numeric_limits<size_t>::max();
   for (const PaperPartition& partition : kPaperPartitions) {
-    const Cell* cell = setting.PaperCell(partition.kind);
+    const Cell* cell = setting.CellOf(partition.kind);
     const Group* group = cell == nullptr ? nullptr : cell->Labelled(label);
     if (group == nullptr) return std::nullopt;
-    sum += group->best.mean;
+    const auto [its_mean, its_std, count] = group->best;
+    mean += its_mean;
+    square_error += its_std * its_std / static_cast<double>(count);
+    seeds = std::min(seeds, count);
   }
-  return sum;
+  return results::Spread{
+      mean, std::sqrt(square_error * static_cast<double>(seeds)), seeds};
+}
+
+// Whether all three partitions are what the paper reports.
+bool IsPapersTable2(const Setting& setting) {
+  return std::ranges::all_of(
+      kPaperPartitions, [&](const PaperPartition& partition) {
+        const Cell* cell = setting.CellOf(partition.kind);
+        return cell != nullptr && setting.IsPapers(*cell);
+      });
 }
 
 std::string CsvField(const std::string& text) {
@@ -90,72 +114,92 @@ std::string MarkdownText(std::string text) {
 
 }  // namespace
 
-std::string AccuracyNote(const Setting& setting) {
-  const std::string seeds =
-      setting.fewest_seeds == setting.most_seeds
-          ? Counted(setting.most_seeds, "seed")
-          : fmt::format("{} to {} seeds", setting.fewest_seeds,
-                        setting.most_seeds);
+std::string ProtocolNote(const Setting& setting, const Cell& cell) {
+  size_t fewest_seeds = std::numeric_limits<size_t>::max(), most_seeds = 0,
+         fewest_rounds = results::kLastRounds;
+  for (const Group& group : cell.groups) {
+    fewest_seeds = std::min(fewest_seeds, group.runs.size());
+    most_seeds = std::max(most_seeds, group.runs.size());
+    fewest_rounds = std::min(fewest_rounds, group.last_rounds);
+  }
   std::string note =
-      fmt::format("{} × {} × {}", Counted(setting.rounds, "round"),
-                  Counted(setting.epochs, "epoch"), seeds);
-  const PaperData* paper = FindPaperData(setting.data);
-  if (paper == nullptr) {
-    note += "; not a data set of the paper.";
-    if (!results::IsShare(setting.metric)) {
-      note += fmt::format(" Not accuracies but {}.", setting.metric);
-    }
-    return note;
-  }
-  if (!setting.PaperLength()) {
+      fewest_seeds == most_seeds
+          ? Counted(most_seeds, "seed")
+          : fmt::format("{} to {} seeds", fewest_seeds, most_seeds);
+  if (fewest_rounds < results::kLastRounds) {
     note += fmt::format(
-        ", not the paper's {} × {} × {}, so the differences are no check of "
-        "the "
-        "paper.",
-        paper->rounds, paper->epochs, kPaperSeeds);
-  } else if (setting.fewest_seeds < kPaperSeeds) {
-    note += fmt::format(", as in the paper but for its {} seeds.", kPaperSeeds);
-  } else {
-    note += ", as in the paper.";
+        "; of the last ten rounds only {} there",
+        fewest_rounds == 1 ? "1 is" : fmt::format("{} are", fewest_rounds));
   }
-  if (!setting.departures.empty()) {
-    note += fmt::format(" Also unlike the paper: {} (the paper's in brackets).",
-                        fmt::join(setting.departures, ", "));
+  if (!results::IsShare(setting.metric)) {
+    note += fmt::format("; not accuracies but {}", setting.metric);
   }
-  return note;
+  note += ". ";
+  if (FindPaperData(setting.data) == nullptr) {
+    return note + "Not a data set of the paper.";
+  }
+  if (setting.IsPapers(cell)) {
+    note += "The paper's protocol";
+    if (fewest_seeds < kPaperSeeds) {
+      note += fmt::format(", but for its {} seeds", kPaperSeeds);
+    }
+    return note + ".";
+  }
+  std::vector<std::string> departures = setting.departures;
+  for (const std::string& departure : cell.departures) {
+    departures.push_back("partition." + departure);
+  }
+  return note +
+         fmt::format(
+             "Not the paper's protocol (its values in brackets): {}. Nothing "
+             "here is compared with its numbers.",
+             fmt::join(departures, ", "));
 }
 
-Table AccuracyTable(const Setting& setting) {
-  const std::vector<Column> columns = ColumnsOf(setting);
+Table AccuracyTable(const Setting& setting, const Cell& cell) {
   const int digits = UnitOf(setting.metric).digits;
-  Table table;
-  table.columns = {"Method"};
-  for (const Column& column : columns) {
-    const bool paper = !column.paper_kind.empty();
-    table.spans.push_back({column.name, paper ? 4u : 2u});
-    table.columns.insert(table.columns.end(), {"best", "last"});
-    if (paper) table.columns.insert(table.columns.end(), {"paper", "diff."});
+  const bool papers = setting.IsPapers(cell);
+  const bool fedavg = cell.Standard("fedavg") != nullptr;
+  const std::string other = fedavg ? "to FedAvg" : "to the best";
+  size_t rounds = 0;
+  for (const Group& group : cell.groups) {
+    rounds = std::max(rounds, group.last_rounds);
   }
-  for (const Setting::Row& row : setting.Rows()) {
-    const bool standard = row.label == MethodTitle(row.method);
-    std::vector<std::string> cells = {row.label};
-    for (const Column& column : columns) {
-      const Group* group =
-          column.cell == nullptr ? nullptr : column.cell->Labelled(row.label);
-      cells.push_back(group == nullptr ? kGap
-                                       : SpreadText(group->best, digits));
-      cells.push_back(group == nullptr ? kGap
-                                       : Fixed(group->last.mean, digits));
-      if (column.paper_kind.empty()) continue;
+  Table table;
+  table.spans = {{"", 1},
+                 {"best", 2},
+                 {fmt::format("last {}", Counted(rounds, "round")), 3}};
+  table.columns = {"Method", "seeds", "mean", other, "mean", "swing", other};
+  if (papers) {
+    table.spans.push_back({"paper", 2});
+    table.columns.insert(table.columns.end(), {"best", "to the paper"});
+  }
+  const auto to_reference = [&](const Group& group,
+                                results::Spread Group::*figure) {
+    const Group* reference = ReferenceOf(cell, figure);
+    if (reference == &group) return std::string(fedavg ? kGap : "the best");
+    return reference == nullptr
+               ? std::string(kGap)
+               : DifferenceText(group.*figure, reference->*figure, digits);
+  };
+  for (const Group& group : cell.groups) {
+    std::vector<std::string> cells = {group.label,
+                                      std::to_string(group.runs.size()),
+                                      SpreadText(group.best, digits),
+                                      to_reference(group, &Group::best),
+                                      SpreadText(group.last_ten, digits),
+                                      Fixed(group.swing, digits),
+                                      to_reference(group, &Group::last_ten)};
+    if (papers) {
       const auto paper =
-          standard ? PaperResult(row.method, setting.data, column.paper_kind)
-                   : std::nullopt;
+          group.standard ? PaperResult(group.method, setting.data, cell.kind)
+                         : std::nullopt;
       cells.push_back(
           paper ? fmt::format("{:.1f} ± {:.1f}", paper->mean, paper->std)
                 : kGap);
-      cells.push_back(paper && group != nullptr
-                          ? Signed(group->best.mean - paper->mean, 1)
-                          : kGap);
+      cells.push_back(
+          paper ? DifferenceText(group.best, PaperSpread(*paper), digits)
+                : kGap);
     }
     table.rows.push_back(std::move(cells));
   }
@@ -169,7 +213,7 @@ Table LossTable(const Study& study) {
   std::vector<Setting::Row> rows;
   for (const Setting& setting : study.settings) {
     if (!SumOverPartitions(setting, MethodTitle("fedavg"))) continue;
-    const bool paper = FindPaperData(setting.data) != nullptr;
+    const bool paper = IsPapersTable2(setting);
     settings.push_back(&setting);
     table.spans.push_back({setting.name, paper ? 2u : 1u});
     table.columns.push_back("ours");
@@ -190,14 +234,15 @@ Table LossTable(const Study& study) {
     for (const Setting* setting : settings) {
       const auto sum = SumOverPartitions(*setting, row.label);
       const auto base = SumOverPartitions(*setting, MethodTitle("fedavg"));
-      cells.push_back(sum ? Signed(*sum - *base, 1) : kGap);
-      if (FindPaperData(setting->data) == nullptr) continue;
+      cells.push_back(sum ? DifferenceText(*sum, *base, 1) : kGap);
+      if (!IsPapersTable2(*setting)) continue;
       const auto paper = row.label == MethodTitle(row.method)
                              ? PaperTable2(row.method, setting->data)
                              : std::nullopt;
       cells.push_back(paper ? Signed(*paper, 1) : kGap);
     }
-    table.rows.push_back(std::move(cells));
+    const auto gaps = std::ranges::count(cells, kGap);
+    if (gaps + 1 < std::ssize(cells)) table.rows.push_back(std::move(cells));
   }
   return table;
 }
@@ -258,7 +303,9 @@ std::string HtmlTable(const Table& table) {
   }
   out += "</tr>\n</thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
-    out += row[0].starts_with("FedMRN") ? "<tr class=\"ours\">" : "<tr>";
+    const bool ours =
+        row[0] == MethodTitle("fedmrn") || row[0] == MethodTitle("fedmrns");
+    out += ours ? "<tr class=\"ours\">" : "<tr>";
     head(row[0], " scope=\"row\"");
     for (size_t i = 1; i < row.size(); ++i) {
       out += fmt::format("<td{}>{}</td>", first[i] ? " class=\"first\"" : "",
@@ -276,7 +323,8 @@ std::string MarkdownTable(const Table& table) {
     std::string name = table.columns[column];
     if (column > 0 && !table.spans.empty()) {
       if (left == 0) left = table.spans[span++].columns;
-      name = table.spans[span - 1].name + ": " + name;
+      const std::string& over = table.spans[span - 1].name;
+      if (!over.empty()) name = over + ": " + name;
       --left;
     }
     out += fmt::format(" {} |", MarkdownText(name));
@@ -294,17 +342,21 @@ std::string MarkdownTable(const Table& table) {
 }
 
 std::string MarkdownReport(const Study& study) {
-  std::string out = "# FedMRN: results\n\n## Accuracy\n";
+  std::string out =
+      fmt::format("# FedMRN: results\n\n## Accuracy\n\n{}\n", kAccuracyText);
   const auto section = [&](const Setting& setting) {
     out += fmt::format("\n### {}\n\n", setting.name);
   };
   for (const Setting& setting : study.settings) {
-    section(setting);
-    out +=
-        AccuracyNote(setting) + "\n\n" + MarkdownTable(AccuracyTable(setting));
+    for (const Cell& cell : setting.cells) {
+      out += fmt::format("\n### {}, {}\n\n{}\n\n", setting.name, cell.name,
+                         ProtocolNote(setting, cell)) +
+             MarkdownTable(AccuracyTable(setting, cell));
+    }
   }
   if (const Table losses = LossTable(study); !losses.rows.empty()) {
-    out += "\n## Accuracy lost against FedAvg\n\n" + MarkdownTable(losses);
+    out += fmt::format("\n## Accuracy against FedAvg\n\n{}\n\n", kLossText) +
+           MarkdownTable(losses);
   }
   out += "\n## Upload\n";
   for (const Setting& setting : study.settings) {
@@ -322,13 +374,14 @@ std::string MarkdownReport(const Study& study) {
 std::string CsvReport(const Study& study) {
   std::string out =
       "data,setting,partition,method,label,seeds,best_mean,best_std,last_mean,"
-      "last_std,uploaded_mb,bits_per_param,payload_bits,dense_bits,header_bits,"
-      "train_s,encode_s,paper_mean,paper_std\n";
+      "last_std,last_ten_mean,last_ten_std,last_ten_swing,last_ten_rounds,"
+      "uploaded_mb,bits_per_param,payload_bits,dense_bits,header_bits,train_s,"
+      "encode_s,paper_mean,paper_std\n";
   for (const Setting& setting : study.settings) {
     for (const Cell& cell : setting.cells) {
       for (const Group& group : cell.groups) {
         const auto paper =
-            group.standard && cell.paper
+            group.standard && setting.IsPapers(cell)
                 ? PaperResult(group.method, setting.data, cell.kind)
                 : std::nullopt;
         std::string row;
@@ -343,6 +396,10 @@ std::string CsvReport(const Study& study) {
                                     group.best.std,
                                     group.last.mean,
                                     group.last.std,
+                                    group.last_ten.mean,
+                                    group.last_ten.std,
+                                    group.swing,
+                                    static_cast<double>(group.last_rounds),
                                     group.uploaded_mb,
                                     cost.bits(),
                                     cost.payload_bits,

@@ -23,12 +23,28 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
-// Accuracies of a setting: ours, best and last, beside the paper's Table 1.
-Table AccuracyTable(const Setting& setting);
-// What the reader of that table must know: "20 rounds × 2 epochs × 3 seeds, not
-// the paper's 100 × 10 × 5 ..."
-std::string AccuracyNote(const Setting& setting);
-// The paper's Table 2, a span per setting; no rows if no setting has FedAvg.
+// Accuracies of a cell: of the best round, of the last ten, and whether they
+// differ from FedAvg's, or from the best where there is no FedAvg; beside the
+// paper's only where the cell is what the paper reports.
+Table AccuracyTable(const Setting& setting, const Cell& cell);
+// Whether the cell is what the paper reports, and otherwise where it departs.
+std::string ProtocolNote(const Setting& setting, const Cell& cell);
+// What the columns of the accuracies mean.
+inline constexpr char kAccuracyText[] =
+    "Test accuracy in percent. Best: of all rounds, as the paper's authors log "
+    "it. Last: mean of the last ten rounds that a run has; swing: their "
+    "standard deviation in a run. Means of the seeds ± their sample standard "
+    "deviation. A difference, in points, is told only where it exceeds twice "
+    "its standard error over the seeds; otherwise the two are not told apart, "
+    "and one seed tells nothing.";
+inline constexpr char kLossText[] =
+    "Best accuracy less FedAvg's, in points, summed over IID, Non-IID-1 and "
+    "Non-IID-2, as in the paper's Table 2, of what was run on all three; below "
+    "zero is lost. Told only where it exceeds twice its standard error over "
+    "the "
+    "seeds.";
+// The paper's Table 2, a span per setting; no rows if no setting has FedAvg on
+// all partitions.
 Table LossTable(const Study& study);
 Table UploadTable(const Setting& setting);
 Table TimeTable(const Setting& setting);

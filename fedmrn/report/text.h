@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -73,6 +74,15 @@ inline std::string HtmlText(std::string_view text) {
       default:
         out += c;
     }
+  }
+  return out;
+}
+
+// For ids and names of files: letters and digits, all else becomes -.
+inline std::string IdText(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
   }
   return out;
 }

@@ -1,13 +1,16 @@
 #include "fedmrn/results/summary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 namespace fedmrn::results {
 
 Summary SummaryOf(std::span<const RoundRow> rows) {
   Summary summary;
   RoundRow& totals = summary.totals;
+  std::vector<double> last_ten;
   for (const RoundRow& row : rows) {
     totals.uplink_bytes += row.uplink_bytes;
     totals.payload_bytes += row.payload_bytes;
@@ -25,7 +28,11 @@ Summary SummaryOf(std::span<const RoundRow> rows) {
     if (std::isnan(row.score)) continue;
     if (!summary.tested() || row.score > summary.best.score) summary.best = row;
     summary.last = row;
+    if (row.round + kLastRounds > rows.back().round) {
+      last_ten.push_back(row.score);
+    }
   }
+  summary.last_ten = SpreadOf(last_ten);
   return summary;
 }
 
@@ -36,7 +43,46 @@ Spread SpreadOf(std::span<const double> values) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   return {mean,
-          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan("")};
+          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan(""),
+          values.size()};
+}
+
+SeedsSummary SummaryOfSeeds(std::span<const Summary> runs) {
+  const auto spread = [&](const auto& figure_of) {
+    std::vector<double> values;
+    for (const Summary& run : runs) {
+      values.push_back(static_cast<double>(figure_of(run)));
+    }
+    return SpreadOf(values);
+  };
+  SeedsSummary seeds;
+  seeds.seeds = runs.size();
+  seeds.best = spread([](const Summary& run) { return run.best.score; });
+  seeds.last = spread([](const Summary& run) { return run.last.score; });
+  seeds.last_ten = spread([](const Summary& run) { return run.last_ten.mean; });
+  seeds.swing = std::sqrt(spread([](const Summary& run) {
+                            return run.last_ten.std * run.last_ten.std;
+                          }).mean);
+  seeds.uplink_bytes =
+      spread([](const Summary& run) { return run.totals.uplink_bytes; });
+  seeds.uplink_bits_per_param =
+      spread([](const Summary& run) { return run.uplink_bits_per_param; });
+  seeds.last_rounds = runs.empty() ? 0 : kLastRounds;
+  for (const Summary& run : runs) {
+    seeds.last_rounds = std::min(seeds.last_rounds, run.last_ten.count);
+  }
+  return seeds;
+}
+
+Difference DifferenceOf(const Spread& first, const Spread& second) {
+  const double value = first.mean - second.mean;
+  if (first.count < 2 || second.count < 2) return {value, Verdict::kOneSeed};
+  const auto square_error = [](const Spread& spread) {
+    return spread.std * spread.std / static_cast<double>(spread.count);
+  };
+  const double error = std::sqrt(square_error(first) + square_error(second));
+  return {value, std::abs(value) > 2 * error ? Verdict::kDiffer
+                                             : Verdict::kNotToldApart};
 }
 
 Spread LastScores(std::span<const RoundRow> rows, size_t count) {

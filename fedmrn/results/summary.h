@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -10,23 +12,54 @@
 
 namespace fedmrn::results {
 
+// A mean of several values, of rounds or of seeds; std is the sample's, NaN if
+// there is but one.
+struct Spread {
+  double mean = std::nan("");
+  double std = std::nan("");
+  size_t count = 0;
+};
+Spread SpreadOf(std::span<const double> values);
+
+// Single rounds swing, and the best of them says more about luck than the mean
+// of so many does.
+inline constexpr uint32_t kLastRounds = 10;
+
 struct Summary {
   // The round with the best score (the first of equals), and the last one that
   // was tested; their scores are NaN if none was.
   RoundRow best, last;
-  RoundRow totals;                   // sums of bytes, clients and seconds
+  Spread last_ten;  // scores of the last ten rounds, of those that were tested
+  RoundRow totals;  // sums of bytes, clients and seconds
   double uplink_bits_per_param = 0;  // mean of the rounds
 
   bool tested() const { return !std::isnan(last.score); }
 };
 Summary SummaryOf(std::span<const RoundRow> rows);
 
-// The values of several seeds; std is the sample's, NaN if there is but one.
-struct Spread {
-  double mean = 0;
-  double std = 0;
+// Runs that differ in their seeds alone. All spreads are over the seeds.
+struct SeedsSummary {
+  size_t seeds = 0;
+  Spread best, last;  // scores
+  Spread last_ten;    // of each run's mean of its last ten rounds
+  // The deviation of a run's last ten rounds: of several, the root of the mean
+  // square.
+  double swing = std::nan("");
+  size_t last_rounds =
+      0;  // that were tested of the ten, the fewest of all runs
+  Spread uplink_bytes, uplink_bits_per_param;
 };
-Spread SpreadOf(std::span<const double> values);
+SeedsSummary SummaryOfSeeds(std::span<const Summary> runs);
+
+// How two means over seeds stand to each other. They differ only if their
+// difference exceeds twice its standard error; one seed has no error, and
+// proves nothing.
+enum class Verdict { kOneSeed, kNotToldApart, kDiffer };
+struct Difference {
+  double value = 0;  // the first mean less the second
+  Verdict verdict = Verdict::kOneSeed;
+};
+Difference DifferenceOf(const Spread& first, const Spread& second);
 
 // Mean and deviation of the scores of the last `count` tested rounds, or of as
 // many as there are; NaN if there is none.

@@ -42,6 +42,50 @@ TEST(Summary, BestLastAndTotals) {
   EXPECT_EQ(summary.uplink_bits_per_param, 3.5);
 }
 
+TEST(Summary, LastTenRounds) {
+  const double untested = std::nan("");
+  // The first rounds do not count, nor do those without a test.
+  const Summary summary =
+      SummaryOf(Rows({9, 9, 1, 2, untested, 1, 2, 1, 2, 1, untested, 2}));
+  EXPECT_EQ(summary.last_ten.count, 8u);
+  EXPECT_DOUBLE_EQ(summary.last_ten.mean, 1.5);
+  EXPECT_DOUBLE_EQ(summary.last_ten.std, std::sqrt(8 * 0.25 / 7));
+  // A shorter run has fewer, and one round no deviation.
+  EXPECT_EQ(SummaryOf(Rows({1, 2, 3})).last_ten.count, 3u);
+  EXPECT_TRUE(std::isnan(SummaryOf(Rows({1})).last_ten.std));
+  EXPECT_TRUE(std::isnan(SummaryOf({}).last_ten.mean));
+}
+
+TEST(Summary, OverSeeds) {
+  const SeedsSummary seeds = SummaryOfSeeds(std::vector<Summary>{
+      SummaryOf(Rows({1, 3})), SummaryOf(Rows({2, 4, 6, 8}))});
+  EXPECT_EQ(seeds.seeds, 2u);
+  EXPECT_DOUBLE_EQ(seeds.best.mean, 5.5);
+  EXPECT_DOUBLE_EQ(seeds.last_ten.mean, 3.5);
+  EXPECT_DOUBLE_EQ(seeds.last_ten.std, std::sqrt(2 * 1.5 * 1.5));
+  EXPECT_DOUBLE_EQ(seeds.swing, std::sqrt((2 + 20.0 / 3) / 2));
+  EXPECT_EQ(seeds.last_rounds, 2u);
+  EXPECT_DOUBLE_EQ(seeds.uplink_bytes.mean, (3000 + 10000) / 2.0);
+  const SeedsSummary none = SummaryOfSeeds({});
+  EXPECT_EQ(none.last_rounds, 0u);
+  EXPECT_TRUE(std::isnan(none.best.mean));
+}
+
+TEST(Difference, OnlyBeyondTwiceItsStandardError) {
+  // Errors of 0.3 and 0.4 together are 0.5.
+  const Spread first{.mean = 5, .std = 0.6, .count = 4};
+  Spread second{.mean = 4.01, .std = 1.2, .count = 9};
+  EXPECT_EQ(DifferenceOf(first, second).verdict, Verdict::kNotToldApart);
+  second.mean = 3.99;
+  EXPECT_EQ(DifferenceOf(first, second).verdict, Verdict::kDiffer);
+  EXPECT_DOUBLE_EQ(DifferenceOf(second, first).value, -1.01);
+  EXPECT_EQ(DifferenceOf(second, first).verdict, Verdict::kDiffer);
+  // However large it is.
+  second = SpreadOf(std::vector<double>{-100});
+  EXPECT_EQ(DifferenceOf(first, second).verdict, Verdict::kOneSeed);
+  EXPECT_EQ(DifferenceOf(second, first).verdict, Verdict::kOneSeed);
+}
+
 TEST(Summary, ScoresMayBeNegative) {
   const Summary summary = SummaryOf(Rows({-2, -1, -3}));
   EXPECT_EQ(summary.best.score, -1);

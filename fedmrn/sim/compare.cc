@@ -190,21 +190,7 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
     }
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    const auto spread = [&](const auto& figure_of) {
-      std::vector<double> values;
-      for (const results::Summary& run : finished[i]) {
-        values.push_back(static_cast<double>(figure_of(run)));
-      }
-      return results::SpreadOf(values);
-    };
-    using results::Summary;
-    rows[i].seeds = finished[i].size();
-    rows[i].best_score = spread([](const Summary& s) { return s.best.score; });
-    rows[i].last_score = spread([](const Summary& s) { return s.last.score; });
-    rows[i].uplink_bytes =
-        spread([](const Summary& s) { return s.totals.uplink_bytes; });
-    rows[i].uplink_bits_per_param =
-        spread([](const Summary& s) { return s.uplink_bits_per_param; });
+    rows[i].summary = results::SummaryOfSeeds(finished[i]);
   }
   return rows;
 }
@@ -216,14 +202,17 @@ std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
   }
   csv +=
       "seeds,best_accuracy,best_accuracy_std,last_accuracy,last_accuracy_std,"
+      "last_ten_accuracy,last_ten_accuracy_std,last_ten_swing,last_ten_rounds,"
       "uplink_bytes,uplink_bits_per_param\n";
   for (const SummaryRow& row : rows) {
     for (const std::string& label : row.labels) csv += label + ',';
-    csv += std::to_string(row.seeds);
+    const results::SeedsSummary& summary = row.summary;
+    csv += std::to_string(summary.seeds);
     for (const double value :
-         {row.best_score.mean, row.best_score.std, row.last_score.mean,
-          row.last_score.std, row.uplink_bytes.mean,
-          row.uplink_bits_per_param.mean}) {
+         {summary.best.mean, summary.best.std, summary.last.mean,
+          summary.last.std, summary.last_ten.mean, summary.last_ten.std,
+          summary.swing, static_cast<double>(summary.last_rounds),
+          summary.uplink_bytes.mean, summary.uplink_bits_per_param.mean}) {
       csv += std::isnan(value) ? "," : fmt::format(",{}", value);
     }
     csv += '\n';

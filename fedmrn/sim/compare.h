@@ -53,14 +53,11 @@ struct GridRunOptions {
 Status RunGrid(const Grid& grid, const GridRunOptions& options,
                std::span<GridOutcome> outcomes);
 
-// Runs that differ in their seed alone, of which `seeds` are finished.
+// Runs that differ in their seed alone, those that are finished.
 struct SummaryRow {
   std::vector<std::string> labels;  // of each axis but the seed
-  size_t seeds = 0;
   std::string metric = "accuracy";  // what the scores are
-  // Over the finished ones; NaN where there are none, or no tested round.
-  results::Spread best_score, last_score;
-  results::Spread uplink_bytes, uplink_bits_per_param;
+  results::SeedsSummary summary;
 };
 std::vector<SummaryRow> Summarise(const Grid& grid,
                                   std::span<const GridOutcome> outcomes);

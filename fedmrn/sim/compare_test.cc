@@ -44,24 +44,26 @@ TEST(CompareTest, MeanAndDeviationOverSeeds) {
   const std::vector<SummaryRow> rows = Summarise(*grid, outcomes);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].labels, (std::vector<std::string>{"1", "uniform"}));
-  EXPECT_EQ(rows[0].seeds, 2u);
-  EXPECT_EQ(rows[0].best_score.mean, 0.625);
-  EXPECT_EQ(rows[0].best_score.std, std::sqrt(2 * 0.125 * 0.125));
-  EXPECT_EQ(rows[0].last_score.mean, 0.5);
-  EXPECT_EQ(rows[0].uplink_bytes.mean, 3000);
-  EXPECT_EQ(rows[1].seeds, 1u);
-  EXPECT_EQ(rows[1].last_score.mean, 0.5);
-  EXPECT_TRUE(std::isnan(rows[1].last_score.std));
+  EXPECT_EQ(rows[0].summary.seeds, 2u);
+  EXPECT_EQ(rows[0].summary.best.mean, 0.625);
+  EXPECT_EQ(rows[0].summary.best.std, std::sqrt(2 * 0.125 * 0.125));
+  EXPECT_EQ(rows[0].summary.last.mean, 0.5);
+  EXPECT_EQ(rows[0].summary.uplink_bytes.mean, 3000);
+  EXPECT_EQ(rows[1].summary.seeds, 1u);
+  EXPECT_EQ(rows[1].summary.last.mean, 0.5);
+  EXPECT_TRUE(std::isnan(rows[1].summary.last.std));
   EXPECT_EQ(SummaryCsv(*grid, rows),
             "lr,noise,seeds,best_accuracy,best_accuracy_std,last_accuracy,"
-            "last_accuracy_std,uplink_bytes,uplink_bits_per_param\n"
-            "1,uniform,2,0.625,0.1767766952966369,0.5,0.3535533905932738,3000,"
-            "1.5\n"
-            "2,uniform,1,0.5,,0.5,,1000,1\n");
+            "last_accuracy_std,last_ten_accuracy,last_ten_accuracy_std,"
+            "last_ten_swing,last_ten_rounds,uplink_bytes,"
+            "uplink_bits_per_param\n"
+            "1,uniform,2,0.625,0.1767766952966369,0.5,0.3535533905932738,"
+            "0.5625,0.2651650429449553,0.125,2,3000,1.5\n"
+            "2,uniform,1,0.5,,0.5,,0.5,,,1,1000,1\n");
   const std::string none =
       SummaryCsv(*grid, Summarise(*grid, std::vector<GridOutcome>(6)));
   EXPECT_EQ(none.substr(none.find('\n')),
-            "\n1,uniform,0,,,,,,\n2,uniform,0,,,,,,\n");
+            "\n1,uniform,0,,,,,,,,0,,\n2,uniform,0,,,,,,,,0,,\n");
 }
 
 // Two runs beside each other, each in one step, as thread sanitizers are slow.
