@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "fedmrn/base/similar.h"
 #include "fedmrn/cli/exit.h"
 
 namespace fedmrn::cli {
@@ -100,12 +101,50 @@ Argument Verb::OnFlag(const std::string& name, std::function<void()> then,
       app_->add_flag_callback(name, std::move(then), help)->trigger_on_parse());
 }
 
+namespace {
+
+// One line: what was wrong, the nearest right word, and where to read on.
+std::string Mistake(const CLI::App& program, const std::string& what) {
+  const CLI::App* verb = &program;
+  std::string command = program.get_name();
+  while (!verb->get_subcommands().empty()) {
+    verb = verb->get_subcommands().front();
+    command += " " + verb->get_name();
+  }
+  const std::vector<std::string> unknown = program.remaining(true);
+  if (unknown.empty()) {
+    return fmt::format("{}: {}; {} --help says more", command, what, command);
+  }
+  std::string given = unknown.front();
+  const bool flag = given.starts_with("-");
+  if (flag) given = given.substr(0, given.find('='));
+  std::vector<std::string> names;
+  if (flag) {
+    for (const CLI::Option* option : verb->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        names.push_back("--" + name);
+      }
+    }
+  } else {
+    for (const CLI::App* sub : verb->get_subcommands(nullptr)) {
+      names.push_back(sub->get_name());
+    }
+  }
+  const char* kind = flag ? "flag" : names.empty() ? "word" : "verb";
+  const std::string nearest = DidYouMean(given, {names.begin(), names.end()});
+  return fmt::format(
+      "{}: unknown {} {}{}", command, kind, given,
+      nearest.empty() ? fmt::format("; {} --help lists what there is", command)
+                      : nearest);
+}
+
+}  // namespace
+
 Program::Program(const std::string& name, const std::string& version,
                  const std::string& summary)
     : app_(std::make_unique<CLI::App>(summary, name)) {
   app_->set_version_flag("--version", name + " " + version);
   app_->require_subcommand(0, 1);  // none: says so below, naming stray words
-  app_->failure_message(CLI::FailureMessage::help);
 }
 
 Program::~Program() = default;
@@ -119,8 +158,12 @@ int Program::Run(int argc, char** argv) {
       return kExitBadInput;
     }
   } catch (const CLI::ParseError& error) {
-    // 0 for --help and --version.
-    return app_->exit(error) == 0 ? kExitOk : kExitBadInput;
+    if (error.get_exit_code() == 0) {  // --help, --version
+      app_->exit(error);
+      return kExitOk;
+    }
+    fmt::print(stderr, "{}\n", Mistake(*app_, error.what()));
+    return kExitBadInput;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", app_->get_name(), error.what());
     return kExitFailed;

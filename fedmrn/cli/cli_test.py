@@ -50,6 +50,39 @@ class CliTest(ProgramTest):
             self.assertNotEqual(done.stderr, "", args)
             self.assertEqual(done.stdout, "", args)
 
+    def test_unknown_words_get_one_line(self):
+        for message, args in (
+                ("fedmrn: unknown verb runn, did you mean run?", ["runn"]),
+                ("fedmrn: unknown verb conquer; fedmrn --help lists what there "
+                 "is", ["conquer"]),
+                ("fedmrn run: unknown flag --train.lrr, did you mean "
+                 "--train.lr?", ["run", "--train.lrr=3"]),
+                ("fedmrn bench: unknown verb cores, did you mean core?",
+                 ["bench", "cores"]),
+                ("fedmrn run: unknown word more; fedmrn run --help lists what "
+                 "there is", ["run", "a.toml", "more"]),
+                ("fedmrn tune: config is required; fedmrn tune --help says "
+                 "more", ["tune"])):
+            self.fail_with(message, *args)
+        # What resembles nothing gets no guess, and errors cite what was typed.
+        done = self.run_it("run", "--method.name", "fedprox")
+        self.assertTrue(done.stderr.startswith(
+            "--method.name fedprox: method.name: must be fedavg, "), done)
+        self.assertTrue(done.stderr.endswith(', not "fedprox"\n'), done)
+
+    def test_help_tells_defaults_once(self):
+        run = self.succeed("run", "--help")
+        self.assertIn("--rounds.count integer=100", run)
+        self.assertNotIn("--train.lr number=", run)  # the method's
+        for verb in ("compare", "tune", "partition"):
+            self.assertNotIn("--rounds.count", self.succeed(verb, "--help"))
+        explained = self.succeed("run", "--train.lr", "0.5", "--print-config")
+        self.assertIn("\nlr = 0.5\n", explained)
+        (self.folder / "my.toml").write_text(explained)
+        self.assertEqual(self.succeed("run", self.folder / "my.toml",
+                                      "--print-config"), explained)
+        self.assertEqual(self.files(), ["my.toml"])
+
 
 class CodecsTest(ProgramTest):
 

@@ -26,8 +26,11 @@ void AddTheory(Verb program);
 void AddTune(Verb program);
 
 // For verbs that take a config: --set, and a flag for each key. What is given
-// goes to `settings` as "key=value", in the order of the command line.
-void AddConfigOptions(Verb verb, std::vector<std::string>& settings);
+// goes to `settings` as ParseSetting takes it, in the order of the command
+// line. One verb lists the keys in its help; the others say which does.
+enum class ConfigHelp { kLists, kRefers };
+void AddConfigOptions(Verb verb, std::vector<std::string>& settings,
+                      ConfigHelp help = ConfigHelp::kRefers);
 
 // The config in a file, or without one (an empty name) the defaults, with the
 // settings over it.

@@ -21,6 +21,7 @@ struct RunArguments {
   std::string file;
   std::string out;
   bool resume = false, overwrite = false;
+  bool print_config = false, print_keys = false;
   // In the order of the command line: the last one wins.
   std::vector<std::string> settings;
 };
@@ -45,6 +46,10 @@ void PrintSummary(const sim::RunResult& result, const std::string& out) {
 }
 
 int RunVerb(const RunArguments& arguments) {
+  if (arguments.print_keys) {
+    fmt::print("{}", sim::KeysMarkdown());
+    return kExitOk;
+  }
   // A run that goes on needs no more than its folder.
   const bool of_folder =
       arguments.resume && arguments.file.empty() &&
@@ -53,6 +58,10 @@ int RunVerb(const RunArguments& arguments) {
       ReadConfig(of_folder ? arguments.out + "/config.toml" : arguments.file,
                  arguments.settings);
   if (!config) return Fail("", config.error());
+  if (arguments.print_config) {
+    fmt::print("{}", sim::ExplainedConfigToml(*config));
+    return kExitOk;
+  }
   sim::RunOptions options;
   options.version = FEDMRN_VERSION;
   options.resume = arguments.resume;
@@ -102,27 +111,37 @@ Result<sim::Config> ReadConfig(const std::string& file,
                       : sim::LoadConfig(file, settings);
 }
 
-void AddConfigOptions(Verb verb, std::vector<std::string>& settings) {
+void AddConfigOptions(Verb verb, std::vector<std::string>& settings,
+                      ConfigHelp help) {
   verb.OnOption(
           "--set",
           [&settings](const std::string& given) { settings.push_back(given); },
-          "Overrides one key of the config, e.g. --set train.lr=0.03")
+          help == ConfigHelp::kLists
+              ? "Overrides one key of the config, e.g. --set train.lr=0.03"
+              : "Overrides one key of the config, e.g. --set train.lr=0.03; so "
+                "does --train.lr 0.03 (fedmrn run --help lists the keys)")
       .Type("KEY=VALUE ...");
   verb.OnFlag(
       "--skip-bad", [&settings] { settings.push_back("data.skip_bad=true"); },
       "Leave out images that cannot be read");
-  for (const sim::ConfigKey& key : sim::ConfigKeys()) {
-    std::string help(key.help);
-    if (!key.choices.empty()) help += fmt::format(" ({})", key.choices);
+  const auto defaults = sim::ConfigValues(sim::Config{});
+  for (size_t i = 0; i < defaults.size(); ++i) {
+    const sim::ConfigKey& key = sim::ConfigKeys()[i];
+    std::string text(key.help);
+    if (!key.choices.empty()) text += fmt::format(" ({})", key.choices);
     verb.OnOption(
             fmt::format("--{}", key.name),
             [&settings,
              name = std::string(key.name)](const std::string& value) {
-              settings.push_back(name + "=" + value);
+              settings.push_back("--" + name + "=" + value);
             },
-            help)
-        .Type(std::string(key.type))
-        .Group("Keys of the config, as flags");
+            text)
+        .Type(sim::HasFixedDefault(key)
+                  ? fmt::format("{}={}", key.type, defaults[i].second)
+                  : std::string(key.type))
+        // A group without a name is not listed.
+        .Group(help == ConfigHelp::kLists ? "Keys of the config, as flags"
+                                          : "");
   }
 }
 
@@ -150,14 +169,18 @@ void AddRun(Verb program) {
                "Go on from the last checkpoint in the folder, with its config");
   verb.AddFlag("--overwrite", arguments->overwrite,
                "Begin anew where a run is already");
+  verb.AddFlag("--print-config", arguments->print_config,
+               "Print the config that would run, each key explained");
+  verb.AddFlag("--print-keys", arguments->print_keys,
+               "Print all keys as a table of Markdown, as docs/keys.md");
   verb.OnOption(
           "--workers",
           [arguments](const std::string& count) {
-            arguments->settings.push_back("run.workers=" + count);
+            arguments->settings.push_back("--run.workers=" + count);
           },
           "Clients at the same time; 0: one per core")
       .Type("N");
-  AddConfigOptions(verb, arguments->settings);
+  AddConfigOptions(verb, arguments->settings, ConfigHelp::kLists);
   verb.Do([arguments] { return RunVerb(*arguments); });
 }
 

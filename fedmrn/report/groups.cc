@@ -53,7 +53,10 @@ Values ValuesOf(const SavedRun& run, Part part) {
   const std::string kind = run.Get("partition.kind");
   for (const auto& [name, value] : run.config) {
     const sim::ConfigKey key = sim::DescribeKey(name);
-    if (!key.changes_results || PartOf(key.role) != part) continue;
+    // Another file is another network.
+    const bool model_file = In(name, {"model.torchscript", "model.backbone"});
+    if (!key.changes_results && !model_file) continue;
+    if ((model_file ? Part::kSetting : PartOf(key.role)) != part) continue;
     if (In(name, {"data.path", "data.test_path"})) continue;  // as `files`
     if (part == Part::kPartition && !MattersTo(kind, key)) continue;
     values[name] = value;

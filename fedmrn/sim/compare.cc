@@ -27,11 +27,9 @@ std::string FolderOf(const std::string& out, const GridRun& run) {
 
 // Whether a finished run was on what the config names now. Reads it only where
 // that lies elsewhere than then.
-Status CheckSameFiles(const Config& config, const std::string& saved_toml,
+Status CheckSameFiles(const Config& config, const Config& then,
                       const results::Inputs& saved, const std::string& folder) {
-  const Result<Config> then = ParseConfig(saved_toml, folder, {});
-  if (!then) return then.error();
-  const auto values = ConfigValues(config), saved_values = ConfigValues(*then);
+  const auto values = ConfigValues(config), saved_values = ConfigValues(then);
   bool moved = false;
   for (size_t i = 0; i < values.size(); ++i) {
     moved |=
@@ -58,24 +56,23 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
     if (facts->finished) {
       const Result<Bytes> toml = ReadFile(folder + "/config.toml");
       if (!toml) return damaged(toml.error().message);
-      const Status same =
-          CheckSameConfig(config, std::string(AsText(*toml)), folder);
-      if (!same) return same.error();
-      const Status same_files = CheckSameFiles(
-          config, std::string(AsText(*toml)), facts->inputs, folder);
-      if (!same_files) return same_files.error();
+      FEDMRN_TRY(CheckSameConfig(config, std::string(AsText(*toml)), folder));
+      const Result<Config> then = ParseConfig(AsText(*toml), folder, {});
+      if (!then) return then.error();
+      FEDMRN_TRY(CheckSameFiles(config, *then, facts->inputs, folder));
       const std::string csv_path = folder + "/rounds.csv";
       const Result<Bytes> csv = ReadFile(csv_path);
       if (!csv) return damaged(csv.error().message);
       Result<std::vector<results::RoundRow>> rows =
           results::ParseRoundsCsv(AsText(*csv));
       if (!rows) return damaged(csv_path + ": " + rows.error().message);
-      if (rows->size() < config.rounds.count) {  // it was given more
-        return GridOutcome{RunState::kInterrupted, *std::move(rows)};
-      }
-      if (rows->size() != config.rounds.count) {
+      const uint32_t rounds = then->rounds.count;
+      if (rows->size() != rounds) {
         return damaged(fmt::format("{} has {} of {} rounds", csv_path,
-                                   rows->size(), config.rounds.count));
+                                   rows->size(), rounds));
+      }
+      if (rounds < config.rounds.count) {  // it was given more
+        return GridOutcome{RunState::kInterrupted, *std::move(rows)};
       }
       return GridOutcome{RunState::kFinished, *std::move(rows), "",
                          facts->metric};

@@ -18,6 +18,7 @@
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/similar.h"
 #include "fedmrn/core/noise.h"
 #include "fedmrn/sim/toml.h"
 
@@ -335,36 +336,6 @@ std::string Expected(const Row& row, const Range& range) {
   return (integer ? "an integer " : "a number ") + RangeText(range, integer);
 }
 
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> costs(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) costs[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(costs[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
-      diagonal = costs[j];
-      costs[j] = std::min({replaced, costs[j] + 1, costs[j - 1] + 1});
-    }
-  }
-  return costs.back();
-}
-
-// Whether one may be a slip of the other: at most half of it is wrong.
-bool Resembles(std::string_view given, size_t distance) {
-  return 2 * distance <= given.size();
-}
-
-// ", did you mean NAME?", or nothing if none resembles it.
-std::string DidYouMean(std::string_view given,
-                       const std::vector<std::string_view>& names) {
-  const auto distance = [&](std::string_view name) {
-    return EditDistance(given, name);
-  };
-  const auto best = std::ranges::min_element(names, {}, distance);
-  if (best == names.end() || !Resembles(given, distance(*best))) return "";
-  return ", did you mean " + std::string(*best) + "?";
-}
-
 std::vector<std::string_view> Sections() {
   std::vector<std::string_view> names;
   for (const Section& section : kSections) names.push_back(section.name);
@@ -529,7 +500,7 @@ class Parser {
   }
 
   void AddSetting(const std::string& text) {
-    const Result<ConfigSetting> setting = ParseSetting(text, "--set " + text);
+    const Result<ConfigSetting> setting = ParseSetting(text);
     if (setting) {
       AddSetting(*setting);
     } else {
@@ -744,6 +715,17 @@ ConfigKey DescribeKey(std::string_view name) {
   return row != nullptr ? row->key : DescribeByName(name, std::nullopt);
 }
 
+Result<ConfigSetting> ParseSetting(std::string_view text) {
+  if (!text.starts_with("--")) {
+    return ParseSetting(text, "--set " + std::string(text));
+  }
+  std::string typed(text);
+  if (const size_t equals = typed.find('='); equals != typed.npos) {
+    typed[equals] = ' ';
+  }
+  return ParseSetting(text.substr(2), typed);
+}
+
 Result<ConfigSetting> ParseSetting(std::string_view text, std::string place) {
   const auto bad = [&](const std::string& what) {
     return Error{ErrorCode::kBadValue, place + ": " + what};
@@ -807,6 +789,85 @@ std::string ConfigToml(const Config& config) {
       text += "\n[" + section + "]\n";
     }
     text += std::string(BareName(name)) + " = " + value + '\n';
+  }
+  return text;
+}
+
+bool HasFixedDefault(const ConfigKey& key) {
+  return key.help.find("default:") == key.help.npos;
+}
+
+namespace {
+
+// Whether the config's data set, partition, network and method are such that
+// the key counts.
+bool IsRead(const Config& config, const ConfigKey& key) {
+  const std::string_view rows[] = {
+      config.data.name, config.model.name, config.method.name,
+      NameOf(config.partition.kind, kPartitionKinds)};
+  return key.owners.empty() ||
+         std::ranges::any_of(rows, [&](std::string_view row) {
+           return std::ranges::find(key.owners, row) != key.owners.end();
+         });
+}
+
+std::string HelpOf(const ConfigKey& key) {
+  std::string text(key.help);
+  if (!key.choices.empty()) text += " (" + std::string(key.choices) + ")";
+  return text;
+}
+
+}  // namespace
+
+std::string ExplainedConfigToml(const Config& config) {
+  std::string text, section;
+  const auto values = ConfigValues(config);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ConfigKey& key = ConfigKeys()[i];
+    if (!IsRead(config, key)) continue;
+    if (SectionOf(key.name) != section) {
+      section = SectionOf(key.name);
+      text += "\n[" + section + "]\n";
+    }
+    text += "# " + HelpOf(key) + '\n';
+    text += std::string(key.short_name) + " = " + values[i].second + '\n';
+  }
+  return text;
+}
+
+std::string KeysMarkdown() {
+  std::string text =
+      "# Keys of a config\n\n"
+      "Made by `fedmrn run --print-keys`, from the tables that the program "
+      "reads "
+      "configs by. A key stands in a TOML\nfile (`[train]`, `lr = 0.1`), after "
+      "`--set` (`--set train.lr=0.1`) or as a flag (`--train.lr 0.1`); the "
+      "last "
+      "one wins.\n`fedmrn run ... --print-config` prints the config that would "
+      "run, with a comment for each key.\n";
+  std::string section = "none yet";
+  const auto defaults = ConfigValues(Config{});
+  for (size_t i = 0; i < defaults.size(); ++i) {
+    const ConfigKey& key = ConfigKeys()[i];
+    if (SectionOf(key.name) != section) {
+      section = SectionOf(key.name);
+      text += (section.empty() ? "" : "\n## [" + section + "]\n");
+      text +=
+          "\n| key | type | default | what it says | read by |\n"
+          "|---|---|---|---|---|\n";
+    }
+    std::string help = HelpOf(key);
+    for (size_t at = 0; (at = help.find('|', at)) != help.npos; at += 2) {
+      help.insert(at, "\\");
+    }
+    std::string readers;
+    for (const std::string_view owner : key.owners) {
+      readers += (readers.empty() ? "" : ", ") + std::string(owner);
+    }
+    text += "| `" + std::string(key.name) + "` | " + std::string(key.type) +
+            " | " +
+            (HasFixedDefault(key) ? "`" + defaults[i].second + "`" : "") +
+            " | " + help + " | " + (readers.empty() ? "all" : readers) + " |\n";
   }
   return text;
 }

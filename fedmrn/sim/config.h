@@ -83,10 +83,14 @@ struct ConfigSetting {
 };
 // Reads "key=value"; text needs no quotes.
 Result<ConfigSetting> ParseSetting(std::string_view text, std::string place);
+// The same from a command line, whose place is what was typed: "key=value" as
+// of --set, or "--key=value" as of a flag.
+Result<ConfigSetting> ParseSetting(std::string_view text);
 
 // `text` is TOML (may be empty), `file` its name for messages; `settings` are
-// "key=value" and win over the text, in their order. The error has one line per
-// mistake: "FILE:LINE: train.lrr: unknown key, did you mean train.lr?", or
+// "key=value" or "--key=value" and win over the text, in their order. The error
+// has one line per mistake: "FILE:LINE: train.lrr: unknown key, did you mean
+// train.lr?", or
 // "--set train.lrr=1: train.lrr: ...". Text in settings needs no quotes.
 // What only the data can tell is not checked: whether a partition is possible
 // and how many clients a natural one has.
@@ -103,5 +107,13 @@ std::vector<std::pair<std::string, std::string>> ConfigValues(
     const Config& config);
 // Writes a TOML document that ParseConfig reads back to the same Config.
 std::string ConfigToml(const Config& config);
+// The same with what each key means, and only the keys that its rows read.
+std::string ExplainedConfigToml(const Config& config);
+// All keys as a table of Markdown: docs/keys.md.
+std::string KeysMarkdown();
+
+// Whether its default follows from others', as that of train.lr does from the
+// method.
+bool HasFixedDefault(const ConfigKey& key);
 
 }  // namespace fedmrn::sim

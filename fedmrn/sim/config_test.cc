@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/base/files.h"
 #include "fedmrn/results/results.h"
 
 namespace fedmrn::sim {
@@ -462,6 +464,34 @@ TEST(ConfigTest, Keys) {
         << key.name;
   }
   EXPECT_EQ(ConfigKeys()[0].type, "integer");
+}
+
+TEST(ConfigTest, DocsHaveAllKeys) {
+  const Result<Bytes> doc = ReadFile(FEDMRN_SOURCE_DIR "/docs/keys.md");
+  ASSERT_TRUE(doc);
+  EXPECT_EQ(AsText(*doc), KeysMarkdown())
+      << "fedmrn run --print-keys > docs/keys.md";
+}
+
+TEST(ConfigTest, ExplainedTomlIsTheSameConfig) {
+  const Config config =
+      MustParse("", {"method.name=topk", "method.keep=0.5", "seed=7"});
+  const std::string text = ExplainedConfigToml(config);
+  EXPECT_EQ(ConfigToml(MustParse(text)), ConfigToml(config));
+  EXPECT_NE(
+      text.find("# topk, fedsparsify: the share that is sent\nkeep = 0.5"),
+      std::string::npos);
+  EXPECT_EQ(text.find("magnitude"), std::string::npos) << "topk reads none";
+}
+
+TEST(ConfigTest, MistakesCiteWhatWasTyped) {
+  const auto mistake = [](const std::string& typed) {
+    return ParseConfig("", "", std::vector<std::string>{typed}).error().message;
+  };
+  EXPECT_EQ(mistake("--train.lr=0"),
+            "--train.lr 0: train.lr: must be a number above 0, not 0");
+  EXPECT_EQ(mistake("train.lr=0"),
+            "--set train.lr=0: train.lr: must be a number above 0, not 0");
 }
 
 TEST(ConfigTest, DescribesKeys) {

@@ -317,7 +317,7 @@ class GridReader {
   void ReadCommandLine() {
     for (const std::string& text : options_.lists) AddList(text);
     for (const std::string& text : options_.settings) {
-      std::optional<ConfigSetting> setting = SettingOf(text, "--set " + text);
+      std::optional<ConfigSetting> setting = Sound(ParseSetting(text));
       if (!setting) continue;
       const auto axis = std::ranges::find(axes_, setting->key, &Axis::key);
       if (axis != axes_.end() && axis->place.starts_with("--grid ")) {
@@ -361,16 +361,15 @@ class GridReader {
     Axis axis = ListAxis(key, place, {});
     for (const std::string& value : list->values) {
       if (std::optional<ConfigSetting> setting =
-              SettingOf(key + "=" + value, place)) {
+              Sound(ParseSetting(key + "=" + value, place))) {
         axis.values.push_back({value, {*std::move(setting)}});
       }
     }
     AddAxis(std::move(axis));
   }
 
-  std::optional<ConfigSetting> SettingOf(const std::string& text,
-                                         const std::string& place) {
-    Result<ConfigSetting> setting = ParseSetting(text, place);
+  // The setting, or nothing: then its mistake is told with the others.
+  std::optional<ConfigSetting> Sound(Result<ConfigSetting> setting) {
     if (setting) return *std::move(setting);
     mistakes_.push_back(setting.error().message);
     return std::nullopt;

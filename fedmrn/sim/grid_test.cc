@@ -249,7 +249,7 @@ TEST(GridTest, MistakesNameTheirLineOnce) {
       {"train.lr = inf",
        "g.toml:1: train.lr: must be a number above 0, not inf"},
       {"[[data]]\nname = 1",
-       "g.toml:1: data: unknown key, did you mean data.path?"},
+       "g.toml:1: data: unknown key; only seed stands outside of sections"},
       // One of the combinations.
       {"rounds.clients_per_round = [5, 50]\npartition.clients = [10, 100]",
        "g.toml:1: rounds.clients_per_round: 50 of 10 clients in a round: set "

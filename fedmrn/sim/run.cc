@@ -327,7 +327,7 @@ std::string DefaultFolder(const Config& config, const std::string& file,
                                                 kSeedKey}
                    : std::set<std::string_view>{};
   for (const std::string& text : settings) {
-    const Result<ConfigSetting> setting = ParseSetting(text, "");
+    const Result<ConfigSetting> setting = ParseSetting(text);
     if (!setting || told.contains(setting->key)) continue;
     const ConfigKey key = DescribeKey(setting->key);
     // More rounds are the same run.
