@@ -364,7 +364,7 @@ class PageWriter {
     for (const sim::ConfigKey& key : sim::ConfigKeys()) {
       const bool needed =
           key.role == KeyRole::kSeed || key.role == KeyRole::kData ||
-          key.role == KeyRole::kFiles || key.role == KeyRole::kPartition;
+          key.role == KeyRole::kPartition || key.name.starts_with("data.");
       const std::string value = run.Get(key.name);
       if (needed && !value.empty()) {
         settings.push_back(fmt::format("{}={}", key.name, value));
@@ -380,9 +380,9 @@ class PageWriter {
     for (const Setting& setting : study_.settings) {
       for (const Cell& cell : setting.cells) {
         const SavedRun& run = *cell.groups.front().runs.front();
-        const std::string title =
-            fmt::format("{}{}{}, {}", DataTitle(setting.data),
-                        run.files.empty() ? "" : " ", run.files, cell.name);
+        const std::string title = fmt::format(
+            "{}{}{}, {}", DataTitle(setting.data),
+            run.data_files.empty() ? "" : " ", run.data_files, cell.name);
         const Result<sim::Config> config = PartitionConfig(run);
         const std::string key =
             config ? fmt::format("{} {} {} {}", title, PartitionText(*config),
@@ -405,7 +405,7 @@ class PageWriter {
         }
         Figures({LabelPicture(*view, fmt::format("{}-{}-labels", setting.slug,
                                                  seen.size()))},
-                {fmt::format("Seed {}", run.Get("seed"))});
+                {fmt::format("Seed {}", run.Get("partition.seed"))});
       }
     }
   }

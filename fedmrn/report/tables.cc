@@ -134,6 +134,9 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell) {
   if (!results::IsShare(setting.metric)) {
     note += fmt::format("; not accuracies but {}", setting.metric);
   }
+  if (cell.groups.front().runs.front()->Number("data.validation", 0) > 0) {
+    note += "; on held-out training examples, not on the test set";
+  }
   note += ". ";
   if (FindPaperData(setting.data) == nullptr) {
     return note + "Not a data set of the paper.";
