@@ -276,7 +276,7 @@ partition.min_examples = 100
         out, err = self.done("compare", grid, "--out", self.out, "--only",
                              "method=fedmrn", "--only", "seed=1", code=1)
         self.assertRegex(out, r"\nfedmrn  iid +[\d.]+ +[\d.]+ .* 1\n"
-                              r"fedmrn  uneven +- +- +- +- +0\n")
+                              r"fedmrn  uneven +- +- +- +- +- +0\n")
         self.assertIn("\nfedmrn-uneven-seed1 failed: ", err)
         self.assertTrue(self.result("fedmrn-iid-seed1")["finished"])
 

@@ -444,6 +444,13 @@ TEST_F(ReportTest, WithoutFedAvgTheBestIsTheReference) {
   EXPECT_EQ(table.columns.at(3), "to the best");
   EXPECT_EQ(table.rows.at(0).at(3), "the best");
   EXPECT_EQ(table.rows.at(1).at(3), "−10.00");
+  // One seed makes no claim.
+  std::filesystem::remove_all(Path("aseed=2"));
+  const Study one = ReadStudy();
+  const Table single =
+      AccuracyTable(one.settings.at(0), one.settings.at(0).cells.at(0));
+  EXPECT_EQ(single.rows.at(0).at(3), "one seed");
+  EXPECT_EQ(single.rows.at(1).at(3), "one seed");
 }
 
 TEST_F(ReportTest, OtherPartitionsAreNotThePapers) {

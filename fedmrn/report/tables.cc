@@ -180,7 +180,11 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
   const auto to_reference = [&](const Group& group,
                                 results::Spread Group::*figure) {
     const Group* reference = ReferenceOf(cell, figure);
-    if (reference == &group) return std::string(fedavg ? kGap : "the best");
+    if (reference == &group && fedavg) return std::string(kGap);
+    // Of one seed, not even that is said.
+    if (reference == &group && group.runs.size() > 1) {
+      return std::string("the best");
+    }
     return reference == nullptr
                ? std::string(kGap)
                : DifferenceText(group.*figure, reference->*figure, digits);
