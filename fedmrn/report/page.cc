@@ -203,9 +203,10 @@ class PageWriter {
     std::string head =
         "<header>\n<h1>FedMRN: results</h1>\n"
         "<p class=\"lead\">Federated learning methods compared by the accuracy "
-        "they reach and the bytes their clients upload, beside the numbers of "
-        "the paper. Every figure about upload is a sum of real frame "
-        "lengths.</p>\n<dl>\n";
+        "they reach and the bytes their clients upload; beside the numbers of "
+        "the paper where the protocol is the paper's. Every figure about "
+        "upload "
+        "is a sum of real frame lengths.</p>\n<dl>\n";
     const auto item = [&](const char* name, const std::string& value) {
       if (value.empty()) return;
       head += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, HtmlText(value));
@@ -289,6 +290,7 @@ class PageWriter {
             "points: the deviation over seeds.",
             [](const Setting& setting, const Cell& cell, auto& pictures,
                auto& captions) {
+              if (cell.groups.size() < 2) return;  // nothing to weigh
               const std::vector<Sheet> sheets = SheetsOf(cell);
               for (size_t i = 0; i < sheets.size(); ++i) {
                 pictures.push_back(
