@@ -108,8 +108,14 @@ void AddReport(Verb program) {
       "  fedmrn report runs\n"
       "  fedmrn report runs --out results.html --csv results.csv\n\n"
       "Takes every folder with a run.json at or below DIR. Runs that differ\n"
-      "only in their seed are averaged. The page is one file that opens from\n"
-      "the disk, without network or script.");
+      "only in their seeds are averaged; every other configuration has its "
+      "row\n"
+      "in every table and its line in every plot. A difference is told where\n"
+      "it exceeds twice its standard error over the seeds. The paper's "
+      "numbers\n"
+      "stand only beside runs of its protocol. The page is one file that "
+      "opens\n"
+      "from the disk, without network or script.");
   auto options = std::make_shared<Options>();
   report.AddOption("DIR", options->dirs, "Folders with results of fedmrn run")
       .Required();

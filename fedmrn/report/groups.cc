@@ -48,66 +48,75 @@ bool MattersTo(std::string_view kind, const sim::ConfigKey& key) {
          std::ranges::find(key.owners, kind) != key.owners.end();
 }
 
+// The key of the file that the network is made of.
+const char* ModelFileKey(const SavedRun& run) {
+  return run.Get("model.torchscript").empty() ? "model.backbone"
+                                              : "model.torchscript";
+}
+
 Values ValuesOf(const SavedRun& run, Part part) {
   Values values;
   const std::string kind = run.Get("partition.kind");
   for (const auto& [name, value] : run.config) {
     const sim::ConfigKey key = sim::DescribeKey(name);
-    // Another file is another network.
-    const bool model_file = In(name, {"model.torchscript", "model.backbone"});
-    if (!key.changes_results && !model_file) continue;
-    if ((model_file ? Part::kSetting : PartOf(key.role)) != part) continue;
-    if (In(name, {"data.path", "data.test_path"})) continue;  // as `files`
+    // The partition's seed makes no other partition to compare with.
+    const Part its = name == "partition.seed" ? Part::kSeed : PartOf(key.role);
+    // Files stand for what they hold.
+    if (!key.changes_results || its != part) continue;
     if (part == Part::kPartition && !MattersTo(kind, key)) continue;
     values[name] = value;
   }
-  if (part == Part::kSetting && !run.files.empty()) {
-    values["data.path"] = run.files;
-  }
+  if (part != Part::kSetting) return values;
+  if (!run.data_files.empty()) values["data.path"] = run.data_files;
+  if (!run.model_files.empty()) values[ModelFileKey(run)] = run.model_files;
   return values;
 }
 
 // "a.npz", "a.npz, test b.npz"; nothing of a data set that lies at its own
 // place.
-std::string NamedFiles(const SavedRun& run) {
+std::string DataFiles(const SavedRun& run) {
   const std::string test = run.Get("data.test_path");
   return run.Get("data.path") + (test.empty() ? "" : ", test " + test);
 }
 
-// Digests tell whether files have the same content; of a run without one, their
-// names do.
-void NameFiles(std::vector<SavedRun>& runs) {
-  // What is read of a file depends on other keys of the data.
-  using Reading = std::pair<Values, std::string>;  // and file or digest
-  std::map<Reading, std::string> digest_of, name_of;
-  std::set<Reading> taken;
+std::string ModelFiles(const SavedRun& run) {
+  return run.Get(ModelFileKey(run));
+}
+
+// Fills in `name`. Digests tell whether files have the same content; of a run
+// without one, their names do.
+void NameFiles(std::vector<SavedRun>& runs,
+               std::string (*files_of)(const SavedRun&),
+               std::string SavedRun::*its_digest, std::string SavedRun::*name) {
+  // What is read of a file depends on other keys.
+  using Reading = std::pair<Values, std::string>;  // and files or digest
   const auto reading = [](const SavedRun& run, const std::string& what) {
     return Reading(ValuesOf(run, Part::kSetting), what);
   };
-  for (SavedRun& run : runs) {
-    const std::string files = NamedFiles(run);
-    if (files.empty() || run.data_sha256.empty()) continue;
-    digest_of.emplace(reading(run, files), run.data_sha256);
+  std::map<Reading, std::string> digest_of;
+  for (const SavedRun& run : runs) {
+    const std::string& digest = run.*its_digest;
+    if (!digest.empty()) digest_of.emplace(reading(run, files_of(run)), digest);
   }
+  std::map<Reading, std::string> name_of;
+  std::set<Reading> taken;
   for (SavedRun& run : runs) {
-    const std::string files = NamedFiles(run);
+    const std::string files = files_of(run);
     if (files.empty()) continue;
-    std::string digest = run.data_sha256;
-    if (const auto same = digest_of.find(reading(run, files));
-        digest.empty() && same != digest_of.end()) {
-      digest = same->second;
-    }
+    std::string digest = run.*its_digest;
+    if (digest.empty()) digest = digest_of[reading(run, files)];
     if (digest.empty()) {
-      run.files = files;
+      run.*name = files;
       continue;
     }
-    std::string& name = name_of[reading(run, digest)];
-    if (name.empty()) {
-      // A file that was changed between two runs.
+    std::string& shared = name_of[reading(run, digest)];
+    if (shared.empty()) {
+      // A file may have been changed between two runs.
       const bool changed = !taken.insert(reading(run, files)).second;
-      name = changed ? fmt::format("{} (sha256 {:.8})", files, digest) : files;
+      shared =
+          changed ? fmt::format("{} (sha256 {:.8})", files, digest) : files;
     }
-    run.files = name;
+    run.*name = shared;
   }
 }
 
@@ -122,13 +131,12 @@ struct Wording {
 };
 constexpr Wording kWordings[] = {
     {"method.error_feedback", "true", "with error feedback"},
+    {"method.decoded_statistics", "true", "with decoded statistics"},
     {"method.noise", "\"uniform\"", "uniform"},
     {"method.noise", "\"gaussian\"", "Gaussian"},
     {"method.noise", "\"bernoulli\"", "Bernoulli"},
     {"method.optimizer", "\"sgd\"", "with SGD"},
     {"method.optimizer", "\"adam\"", "with Adam"},
-    {"method.unbiased", "true", "unbiased"},
-    {"method.unbiased", "false", "biased"},
     {"partition.labels_assignment", "\"random\"", "label sets at random"},
     {"partition.labels_assignment", "\"cyclic\"", "label sets in cycles"},
 };
@@ -312,14 +320,14 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
     paper["train.batch"] = std::to_string(data->batch);
     for (const PaperKey& own : data->keys)
       paper[std::string(own.key)] = own.value;
-    if (data->pre_trained) {
-      const std::string backbone = first.Get("model.backbone");
-      paper["model.backbone"] =
-          backbone.empty() ? "pre-trained" : fmt::format("\"{}\"", backbone);
+    if (data->pre_trained && first.model_files.empty()) {
+      setting.departures.push_back(
+          DepartureText("model.backbone", "none", "pre-trained"));
     }
     for (const auto& [key, value] : ValuesOf(first, Part::kSetting)) {
       // The authors' code weighs by batches, the paper's text by examples.
       if (key == "rounds.weight" || paper[key] == value) continue;
+      if (key == "model.backbone" && data->pre_trained) continue;
       setting.departures.push_back(DepartureText(key, value, paper[key]));
     }
   }
@@ -447,7 +455,10 @@ std::vector<Setting::Row> Setting::Rows() const {
 Study MakeStudy(std::vector<SavedRun> runs) {
   Study study;
   study.runs = std::move(runs);
-  NameFiles(study.runs);
+  NameFiles(study.runs, DataFiles, &SavedRun::data_sha256,
+            &SavedRun::data_files);
+  NameFiles(study.runs, ModelFiles, &SavedRun::model_file_sha256,
+            &SavedRun::model_files);
   study.same_as.resize(study.runs.size());
   // By everything that can change results, seeds included.
   std::map<Values, const SavedRun*> seen;

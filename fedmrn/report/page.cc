@@ -203,9 +203,10 @@ class PageWriter {
     std::string head =
         "<header>\n<h1>FedMRN: results</h1>\n"
         "<p class=\"lead\">Federated learning methods compared by the accuracy "
-        "they reach and the bytes their clients upload, beside the numbers of "
-        "the paper. Every figure about upload is a sum of real frame "
-        "lengths.</p>\n<dl>\n";
+        "they reach and the bytes their clients upload; beside the numbers of "
+        "the paper where the protocol is the paper's. Every figure about "
+        "upload "
+        "is a sum of real frame lengths.</p>\n<dl>\n";
     const auto item = [&](const char* name, const std::string& value) {
       if (value.empty()) return;
       head += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, HtmlText(value));
@@ -289,6 +290,7 @@ class PageWriter {
             "points: the deviation over seeds.",
             [](const Setting& setting, const Cell& cell, auto& pictures,
                auto& captions) {
+              if (cell.groups.size() < 2) return;  // nothing to weigh
               const std::vector<Sheet> sheets = SheetsOf(cell);
               for (size_t i = 0; i < sheets.size(); ++i) {
                 pictures.push_back(
@@ -364,7 +366,7 @@ class PageWriter {
     for (const sim::ConfigKey& key : sim::ConfigKeys()) {
       const bool needed =
           key.role == KeyRole::kSeed || key.role == KeyRole::kData ||
-          key.role == KeyRole::kFiles || key.role == KeyRole::kPartition;
+          key.role == KeyRole::kPartition || key.name.starts_with("data.");
       const std::string value = run.Get(key.name);
       if (needed && !value.empty()) {
         settings.push_back(fmt::format("{}={}", key.name, value));
@@ -380,9 +382,9 @@ class PageWriter {
     for (const Setting& setting : study_.settings) {
       for (const Cell& cell : setting.cells) {
         const SavedRun& run = *cell.groups.front().runs.front();
-        const std::string title =
-            fmt::format("{}{}{}, {}", DataTitle(setting.data),
-                        run.files.empty() ? "" : " ", run.files, cell.name);
+        const std::string title = fmt::format(
+            "{}{}{}, {}", DataTitle(setting.data),
+            run.data_files.empty() ? "" : " ", run.data_files, cell.name);
         const Result<sim::Config> config = PartitionConfig(run);
         const std::string key =
             config ? fmt::format("{} {} {} {}", title, PartitionText(*config),
@@ -405,7 +407,7 @@ class PageWriter {
         }
         Figures({LabelPicture(*view, fmt::format("{}-{}-labels", setting.slug,
                                                  seen.size()))},
-                {fmt::format("Seed {}", run.Get("seed"))});
+                {fmt::format("Seed {}", run.Get("partition.seed"))});
       }
     }
   }

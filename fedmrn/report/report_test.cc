@@ -247,10 +247,11 @@ TEST_F(ReportTest, ConfigsAreThePapersProtocol) {
   for (const Setting& setting : study.settings) {
     for (const Cell& cell : setting.cells) {
       // This config starts from random weights, the authors do not.
-      EXPECT_EQ(setting.departures,
-                setting.data == "voc"
-                    ? std::vector<std::string>{"model.backbone= (pre-trained)"}
-                    : std::vector<std::string>());
+      EXPECT_EQ(
+          setting.departures,
+          setting.data == "voc"
+              ? std::vector<std::string>{"model.backbone=none (pre-trained)"}
+              : std::vector<std::string>());
       EXPECT_EQ(setting.IsPapers(cell), setting.data != "voc") << setting.name;
       EXPECT_TRUE(cell.departures.empty()) << cell.departures[0];
     }
@@ -266,6 +267,7 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
   MakeRun("epochs", {kFedAvg, kLabels, kCyclic, "train.epochs=2"}, 0.9);
   MakeRun("batch", {kFedAvg, kLabels, kCyclic, "train.batch=32"}, 0.9);
   MakeRun("clients", {kFedAvg, kLabels, kCyclic, "partition.clients=50"}, 0.9);
+  MakeRun("tuning", {kFedAvg, kLabels, kCyclic, "data.validation=0.1"}, 0.9);
   MakeRun("fewer", {kFedAvg, kLabels, kCyclic, "data.train_examples=5000"},
           0.9);
   const Study study = ReadStudy();
@@ -301,6 +303,10 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
   EXPECT_EQ(notes["epochs"], other("train.epochs=2 (10)"));
   EXPECT_EQ(notes["batch"], other("train.batch=32 (64)"));
   EXPECT_EQ(notes["clients"], other("partition.clients=50 (100)"));
+  EXPECT_NE(notes["tuning"].find("on held-out training examples, not on the "
+                                 "test set. Not the paper's protocol"),
+            std::string::npos)
+      << notes["tuning"];
   EXPECT_EQ(notes["fewer"], other("data.train_examples=5000 (0)"));
 }
 
@@ -387,9 +393,7 @@ TEST_F(ReportTest, RowsBesideThePlainOnesReadWell) {
   MakeRun("b", {topk, "method.error_feedback=true"}, 0.9);
   MakeRun("c", {fedpm}, 0.9);
   MakeRun("d", {fedpm, "method.optimizer=sgd"}, 0.9);
-  MakeRun("e", {"method.name=eden"}, 0.9);
-  Edit("e",
-       [](Json& json) { json["config"]["method"]["name"] = "drive-biased"; });
+  MakeRun("e", {"method.name=drive-biased"}, 0.9);
   const Study study = ReadStudy();
   std::vector<std::string> labels;
   for (const Setting::Row& row : study.settings.at(0).Rows()) {
@@ -440,6 +444,13 @@ TEST_F(ReportTest, WithoutFedAvgTheBestIsTheReference) {
   EXPECT_EQ(table.columns.at(3), "to the best");
   EXPECT_EQ(table.rows.at(0).at(3), "the best");
   EXPECT_EQ(table.rows.at(1).at(3), "−10.00");
+  // One seed makes no claim.
+  std::filesystem::remove_all(Path("aseed=2"));
+  const Study one = ReadStudy();
+  const Table single =
+      AccuracyTable(one.settings.at(0), one.settings.at(0).cells.at(0));
+  EXPECT_EQ(single.rows.at(0).at(3), "one seed");
+  EXPECT_EQ(single.rows.at(1).at(3), "one seed");
 }
 
 TEST_F(ReportTest, OtherPartitionsAreNotThePapers) {
@@ -487,11 +498,15 @@ TEST_F(ReportTest, OtherFilesAreOtherData) {
   MakeRun("a", {kFedAvg, kNpz, kFileA}, 0.93);
   MakeRun("b", {kFedAvg, kNpz, kFileB}, 0.46);
   MakeRun("c", {kFedAvg, kNpz, kFileA, "data.test_path=t.npz"}, 0.5);
+  MakeRun("d", {kFedAvg, "model.torchscript=a.pt"}, 0.5);
+  MakeRun("e", {kFedAvg, "model.torchscript=b.pt"}, 0.5);
   const Study study = ReadStudy();
   EXPECT_EQ(study.repeated, 0u);
   std::vector<std::string> names;
   for (const Setting& setting : study.settings) names.push_back(setting.name);
   EXPECT_EQ(names, (std::vector<std::string>{
+                       "FMNIST, 100 rounds × 10 epochs, torchscript=a.pt",
+                       "FMNIST, 100 rounds × 10 epochs, torchscript=b.pt",
                        "npz, 100 rounds × 10 epochs, path=a.npz",
                        "npz, 100 rounds × 10 epochs, path=a.npz, test t.npz",
                        "npz, 100 rounds × 10 epochs, path=b.npz"}));
@@ -522,6 +537,23 @@ TEST_F(ReportTest, DigestsTellWhetherFilesAreEqual) {
                         "(sha256 87654321)",
                         1},
                        {"synthetic, 100 rounds × 10 epochs", 2}}));
+}
+
+TEST_F(ReportTest, OlderRunsAreCalledAsTheyAreNow) {
+  MakeRun("new", {"method.name=drive"}, 0.9);
+  // Its partition follows from its seed, which makes it no other partition.
+  MakeRun("old", {"method.name=drive", "seed=2"}, 0.8);
+  Edit("old", [](Json& json) {
+    json["config"]["partition"].erase("seed");
+    json["config"]["method"]["unbiased"] = false;
+  });
+  const Study study = ReadStudy();
+  const Cell& cell = study.settings.at(0).cells.at(0);
+  ASSERT_EQ(cell.groups.size(), 2u);
+  EXPECT_EQ(cell.groups[0].label, "DRIVE");
+  EXPECT_EQ(cell.groups[1].label, "DRIVE (biased)");
+  EXPECT_EQ(study.runs.at(0).Get("partition.seed"), "1");
+  EXPECT_EQ(study.runs.at(1).Get("partition.seed"), "2");
 }
 
 TEST_F(ReportTest, RepeatedAndUnfinishedRunsDoNotCount) {

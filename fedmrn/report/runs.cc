@@ -56,9 +56,27 @@ std::string_view SectionOf(std::string_view key) {
   return key.substr(0, dot == key.npos ? 0 : dot);
 }
 
+// What earlier versions called otherwise.
+void TranslateOlder(SavedRun& run) {
+  for (auto& [key, value] : run.config) {
+    if (key == "method.name" && value == "\"drive\"" &&
+        run.Get("method.unbiased") == "false") {
+      value = "\"drive-biased\"";
+    }
+  }
+  std::erase_if(run.config, [](const auto& entry) {
+    return entry.first == "method.unbiased";
+  });
+}
+
 // Keys that are younger than the run, at the end of their sections.
 void FillDefaults(SavedRun& run) {
-  for (const auto& [key, value] : UsualConfig(run)) {
+  std::map<std::string, std::string> usual = UsualConfig(run);
+  // Before there was one, the run's seed was that of the partition as well.
+  if (const std::string seed = run.Get("seed"); !seed.empty()) {
+    usual["partition.seed"] = seed;
+  }
+  for (const auto& [key, value] : usual) {
     if (EntryOf(run, key) != run.config.end()) continue;
     const auto same = [section = SectionOf(key)](const auto& entry) {
       return SectionOf(entry.first) == section;
@@ -104,6 +122,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
                              key));
     }
   }
+  TranslateOlder(run);
   FillDefaults(run);
   run.finished = At(json, "finished") == true;
   run.coded_params = CountOf(At(json, "masked_params"));
@@ -114,6 +133,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
   if (At(json, "metric").is_string()) run.metric = TextOf(json["metric"]);
   run.model_sha256 = TextOf(At(json, "model_sha256"));
   run.data_sha256 = TextOf(At(json, "data_sha256"));
+  run.model_file_sha256 = TextOf(At(json, "model_file_sha256"));
   run.version = TextOf(At(json, "fedmrn_version"));
   run.machine = MachineText(At(json, "machine"));
   run.started = TextOf(At(json, "started"));

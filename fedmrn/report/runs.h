@@ -31,10 +31,11 @@ struct SavedRun {
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;
   std::string model_sha256;
-  std::string data_sha256;  // of what it read; empty: its version did not tell
-  // The files that its config names, of which runs with the same content share
-  // one name; given by MakeStudy.
-  std::string files;
+  // Of what it read; empty: nothing, or its version did not tell.
+  std::string data_sha256, model_file_sha256;
+  // The files of data and network that its config names, of which runs with the
+  // same content share one name; given by MakeStudy.
+  std::string data_files, model_files;
   std::string version;
   std::string machine;  // "AMD EPYC, 2 cores, Debian GNU/Linux 12"
   std::string started, ended;

@@ -134,6 +134,9 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell) {
   if (!results::IsShare(setting.metric)) {
     note += fmt::format("; not accuracies but {}", setting.metric);
   }
+  if (cell.groups.front().runs.front()->Number("data.validation", 0) > 0) {
+    note += "; on held-out training examples, not on the test set";
+  }
   note += ". ";
   if (FindPaperData(setting.data) == nullptr) {
     return note + "Not a data set of the paper.";
@@ -177,7 +180,11 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
   const auto to_reference = [&](const Group& group,
                                 results::Spread Group::*figure) {
     const Group* reference = ReferenceOf(cell, figure);
-    if (reference == &group) return std::string(fedavg ? kGap : "the best");
+    if (reference == &group && fedavg) return std::string(kGap);
+    // Of one seed, not even that is said.
+    if (reference == &group && group.runs.size() > 1) {
+      return std::string("the best");
+    }
     return reference == nullptr
                ? std::string(kGap)
                : DifferenceText(group.*figure, reference->*figure, digits);

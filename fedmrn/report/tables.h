@@ -32,7 +32,7 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell);
 // What the columns of the accuracies mean.
 inline constexpr char kAccuracyText[] =
     "Test accuracy in percent. Best: of all rounds, as the paper's authors log "
-    "it. Last: mean of the last ten rounds that a run has; swing: their "
+    "it. Last: mean of the last ten rounds that were tested; swing: their "
     "standard deviation in a run. Means of the seeds ± their sample standard "
     "deviation. A difference, in points, is told only where it exceeds twice "
     "its standard error over the seeds; otherwise the two are not told apart, "

@@ -10,7 +10,6 @@ namespace fedmrn::results {
 Summary SummaryOf(std::span<const RoundRow> rows) {
   Summary summary;
   RoundRow& totals = summary.totals;
-  std::vector<double> last_ten;
   for (const RoundRow& row : rows) {
     totals.uplink_bytes += row.uplink_bytes;
     totals.payload_bytes += row.payload_bytes;
@@ -28,11 +27,8 @@ Summary SummaryOf(std::span<const RoundRow> rows) {
     if (std::isnan(row.score)) continue;
     if (!summary.tested() || row.score > summary.best.score) summary.best = row;
     summary.last = row;
-    if (row.round + kLastRounds > rows.back().round) {
-      last_ten.push_back(row.score);
-    }
   }
-  summary.last_ten = SpreadOf(last_ten);
+  summary.last_ten = LastScores(rows, kLastRounds);
   return summary;
 }
 

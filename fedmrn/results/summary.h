@@ -21,6 +21,10 @@ struct Spread {
 };
 Spread SpreadOf(std::span<const double> values);
 
+// Mean and deviation of the scores of the last `count` tested rounds, or of as
+// many as there are; NaN if there is none.
+Spread LastScores(std::span<const RoundRow> rows, size_t count);
+
 // Single rounds swing, and the best of them says more about luck than the mean
 // of so many does.
 inline constexpr uint32_t kLastRounds = 10;
@@ -29,7 +33,7 @@ struct Summary {
   // The round with the best score (the first of equals), and the last one that
   // was tested; their scores are NaN if none was.
   RoundRow best, last;
-  Spread last_ten;  // scores of the last ten rounds, of those that were tested
+  Spread last_ten;  // scores of the last ten rounds that were tested
   RoundRow totals;  // sums of bytes, clients and seconds
   double uplink_bits_per_param = 0;  // mean of the rounds
 
@@ -45,8 +49,7 @@ struct SeedsSummary {
   // The deviation of a run's last ten rounds: of several, the root of the mean
   // square.
   double swing = std::nan("");
-  size_t last_rounds =
-      0;  // that were tested of the ten, the fewest of all runs
+  size_t last_rounds = 0;  // there are of the ten, the fewest of all runs
   Spread uplink_bytes, uplink_bits_per_param;
 };
 SeedsSummary SummaryOfSeeds(std::span<const Summary> runs);
@@ -60,10 +63,6 @@ struct Difference {
   Verdict verdict = Verdict::kOneSeed;
 };
 Difference DifferenceOf(const Spread& first, const Spread& second);
-
-// Mean and deviation of the scores of the last `count` tested rounds, or of as
-// many as there are; NaN if there is none.
-Spread LastScores(std::span<const RoundRow> rows, size_t count);
 
 // Whether the scores of a metric are shares of 1, which people read in percent:
 // accuracies are, R2 is not.

@@ -46,10 +46,10 @@ TEST(Summary, LastTenRounds) {
   const double untested = std::nan("");
   // The first rounds do not count, nor do those without a test.
   const Summary summary =
-      SummaryOf(Rows({9, 9, 1, 2, untested, 1, 2, 1, 2, 1, untested, 2}));
-  EXPECT_EQ(summary.last_ten.count, 8u);
+      SummaryOf(Rows({9, 9, 1, 2, 1, 2, untested, 1, 2, 1, 2, 1, untested, 2}));
+  EXPECT_EQ(summary.last_ten.count, 10u);
   EXPECT_DOUBLE_EQ(summary.last_ten.mean, 1.5);
-  EXPECT_DOUBLE_EQ(summary.last_ten.std, std::sqrt(8 * 0.25 / 7));
+  EXPECT_DOUBLE_EQ(summary.last_ten.std, std::sqrt(10 * 0.25 / 9));
   // A shorter run has fewer, and one round no deviation.
   EXPECT_EQ(SummaryOf(Rows({1, 2, 3})).last_ten.count, 3u);
   EXPECT_TRUE(std::isnan(SummaryOf(Rows({1})).last_ten.std));
