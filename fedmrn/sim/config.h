@@ -104,4 +104,8 @@ std::vector<std::pair<std::string, std::string>> ConfigValues(
 // Writes a TOML document that ParseConfig reads back to the same Config.
 std::string ConfigToml(const Config& config);
 
+// In all frames of the run: a hash of all settings that are part of it, but
+// not of what befalls it (faults, a deadline).
+uint64_t RunId(const Config& config);
+
 }  // namespace fedmrn::sim
