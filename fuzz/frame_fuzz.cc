@@ -14,11 +14,14 @@
 namespace fedmrn {
 namespace {
 
-// A few bytes of topk may stand for 2^32 parameters.
+// A few bytes of topk may stand for 2^32 parameters, a few more of a coded mask
+// too.
+constexpr uint64_t kMaxParsedParams = uint64_t{1} << 21;
 constexpr uint64_t kMaxDecodedParams = uint64_t{1} << 20;
 
 void Aggregate(ByteView bytes, const FrameView& frame) {
   RoundSpec spec;
+  spec.run = frame.run;
   spec.round = frame.round;
   spec.fingerprint = frame.fingerprint;
   spec.params = frame.params;
@@ -58,7 +61,10 @@ void Describe(const FrameView& frame) {
 }
 
 void TryFrame(ByteView bytes) {
-  const Result<FrameView> frame = ParseFrame(bytes);
+  // Few bytes of a coded mask may stand for many parameters.
+  Bytes scratch;
+  const Result<FrameView> frame =
+      ParseFrame(bytes, {.max_params = kMaxParsedParams, .scratch = &scratch});
   if (!frame) {
     FEDMRN_CHECK(!frame.error().message.empty());
     FEDMRN_CHECK(frame.error().offset <= bytes.size());
@@ -78,10 +84,12 @@ void TryFrame(ByteView bytes) {
 // Mutations rarely hit a checksum, or the length that goes with it; without
 // these repairs nothing behind them would be tried.
 void RepairPayloadLength(Bytes& bytes) {
-  const uint64_t plain_bytes = wire::ReadHeader(bytes).plain_bytes();
-  const uint64_t room = bytes.size() - wire::kLeastFrameBytes;
-  wire::kPayloadBytes.Store(plain_bytes <= room ? room - plain_bytes : room,
-                            bytes.data());
+  const wire::Header header = wire::ReadHeader(bytes);
+  const uint64_t others =
+      header.payload_at() + header.plain_bytes + kFrameChecksumBytes;
+  wire::kPayloadBytes.Store(
+      others <= bytes.size() ? bytes.size() - others : bytes.size(),
+      bytes.data());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "fedmrn/base/bytes.h"
 #include "fedmrn/core/accumulate.h"
+#include "fedmrn/core/coded_mask.h"
 #include "fedmrn/core/hadamard.h"
 #include "fedmrn/core/mask.h"
 #include "fedmrn/core/noise.h"
@@ -233,6 +234,33 @@ void TryFinalMask(Input& in) {
   });
 }
 
+// A drawn mask, coded and decoded: the same bytes on every target, and the same
+// mask again.
+void TryCodedMask(Input& in) {
+  const Masking masking = TakeMasking(in);
+  const uint8_t style = in.Take<uint8_t>();
+  const size_t size = std::max<size_t>(TakeLength(in), 1);
+  const auto first = static_cast<uint32_t>(in.TakeBelow(16) * size / 16);
+  std::vector<uint32_t> tensors;
+  if (first > 0) tensors.push_back(first);
+  tensors.push_back(static_cast<uint32_t>(size) - first);
+  std::vector<float> update(size);
+  for (size_t i = 0; i < size; ++i) {
+    update[i] = PoolFloat(in, i, masking.noise.magnitude, style);
+  }
+  Bytes bits(BytesForBits(size)), want;
+  ref::FinalMask(masking, update, bits);
+  AppendCodedMask(masking.kind, masking.noise, tensors, bits, want);
+  ForEachTarget([&](int64_t target) {
+    Bytes coded, decoded(bits.size());
+    AppendCodedMask(masking.kind, masking.noise, tensors, bits, coded);
+    ExpectSame<uint8_t>("AppendCodedMask", target, coded, want);
+    FEDMRN_CHECK(
+        DecodeMask(masking.kind, masking.noise, size, coded, decoded).ok());
+    ExpectSame<uint8_t>("DecodeMask", target, decoded, bits);
+  });
+}
+
 void TryHadamard(Input& in) {
   const size_t size = size_t{1} << in.TakeBelow(15);
   const size_t shift = in.TakeBelow(4);
@@ -356,8 +384,9 @@ void TryLargestMagnitude(Input& in) {
 
 // make_corpus.cc numbers them too.
 constexpr void (*kKernels[])(Input&) = {
-    TryPhiloxWords, TryNoiseOdds, TryMaskedStep, TryFinalMask,
-    TryHadamard,    TryAddMasked, TryAddFloats,  TryLargestMagnitude,
+    TryPhiloxWords, TryNoiseOdds,        TryMaskedStep,
+    TryFinalMask,   TryHadamard,         TryAddMasked,
+    TryAddFloats,   TryLargestMagnitude, TryCodedMask,
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ Bytes MakeFrame(const FrameSeed& seed) {
   header.codec = seed.codec;
   header.broadcast = seed.broadcast;
   header.plain_half = seed.plain_half;
+  header.run = 5;
   header.round = 3;
   header.client = 7;
   header.examples = seed.broadcast ? 0 : 600;
@@ -117,6 +118,19 @@ bool WriteFrames(const fs::path& folder) {
   save("good-topk-all", MakeFrame({.codec = kTopK, .options = keep_all}));
 
   const Bytes mask = MakeFrame({.codec = kMrnBinary, .plain_count = 2});
+  const std::vector<uint32_t> tensors = {1000, 1, 1999};
+  EncodeOptions three;
+  three.segments = tensors;
+  const Bytes coded =
+      MakeFrame({.codec = kMrnBinary, .params = 3000, .options = three});
+  save("good-coded", coded);
+  save("good-coded-signed", MakeFrame({.codec = kMrnSigned,
+                                       .params = 3000,
+                                       .noise = NoiseKind::kBernoulli,
+                                       .options = three}));
+  save("good-coded-gaussian", MakeFrame({.codec = kMrnBinary,
+                                         .params = 5003,
+                                         .noise = NoiseKind::kGaussian}));
   const Bytes floats = MakeFrame({.codec = kFloat32});
   const Bytes halves = MakeFrame({.codec = kFloat16});
   const Bytes signs = MakeFrame({.codec = kSignSgd, .options = parts});
@@ -159,8 +173,30 @@ bool WriteFrames(const fs::path& folder) {
       {"plain-count", mask, Put(wire::kPlainCount, 0xffffffff)},
       {"magnitude-nan", mask, Put(wire::kMagnitude, kNan)},
       {"magnitude-huge", mask, Put(wire::kMagnitude, 1e30f)},
-      {"param-unused", mask, Put(wire::kCodecParam, 1)},
-      {"reserved", mask, Put(wire::kReserved, 1)},
+      {"version-1", mask, Put(wire::kVersion, 1)},
+      {"run", mask, Put(wire::kRun, 6)},
+      {"plain-bytes", mask, Put(wire::kPlainBytes, 7)},
+      {"extensions", mask, Put(wire::kExtensionBytes, 4)},
+      {"extensions-2e32", mask, Put(wire::kExtensionBytes, 0xffffffff)},
+      {"param-unused", floats, Put(wire::kCodecParam, 1)},
+      {"coded-too-short", mask, Put(wire::kCodecParam, 1)},
+      {"coded-not", coded, Put(wire::kCodecParam, 0)},
+      {"coded-version-1", coded, Put(wire::kVersion, 1)},
+      {"coded-seed", coded, Put(wire::kSeed, 43)},
+      {"coded-params", coded, Put(wire::kParams, 3001)},
+      {"coded-count-0", coded, PutInPayload<uint32_t>(0, 0)},
+      {"coded-count-huge", coded, PutInPayload<uint32_t>(0, 0xffffffff)},
+      {"coded-tensor-empty", coded, PutInPayload<uint32_t>(8, 0)},
+      {"coded-sum", coded, PutInPayload<uint32_t>(4, 6)},
+      {"coded-table-long", coded, PutInPayload<uint8_t>(16, 65)},
+      {"coded-table-none", coded, PutInPayload<uint8_t>(16, 0)},
+      {"coded-table-byte", coded, PutInPayload<uint8_t>(17, 1)},
+      {"coded-state-low", coded, PutInPayload<uint32_t>(60, 0x10)},
+      {"coded-state-high", coded, PutInPayload<uint32_t>(60, 0xffffffff)},
+      {"coded-last-word", coded,
+       [](Bytes& frame) {
+         frame[frame.size() - kFrameChecksumBytes - 1] ^= 0xff;
+       }},
       {"mask-padding", mask, PutInPayload<uint8_t>(4, 0xff)},
       {"plain-nan", mask, PutInPayload<float>(5 + 4, kNan)},
       {"plain-huge", mask, PutInPayload<float>(5, 3e38f)},
@@ -202,8 +238,9 @@ bool WriteFrames(const fs::path& folder) {
 // first byte chooses.
 bool WriteKernels(const fs::path& folder) {
   const char* const kNames[] = {
-      "philox-words", "noise-odds", "masked-step", "final-mask",
-      "hadamard",     "add-masked", "add-floats",  "largest-magnitude",
+      "philox-words", "noise-odds",        "masked-step",
+      "final-mask",   "hadamard",          "add-masked",
+      "add-floats",   "largest-magnitude", "coded-mask",
   };
   bool ok = true;
   for (uint8_t kernel = 0; kernel < std::size(kNames); ++kernel) {

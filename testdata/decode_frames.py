@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A second decoder for FedMRN frames, written from docs/wire-format.md alone.
 
-    decode_frames.py FOLDER       check every NAME.frame in FOLDER against NAME.values
+    decode_frames.py FOLDER...    check every NAME.frame in a FOLDER against NAME.values
     decode_frames.py --show FILE  print a frame's header and its first values
 
 Needs only numpy and xxhash. "Page" below means docs/wire-format.md; each function
 names the section of the page that it follows.
 """
+import functools
 import math
 import os
 import re
@@ -21,17 +22,19 @@ import xxhash
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "wire-format.md"
 GOLDEN = Path(__file__).resolve().parent / "frames"
+ROUNDS = Path(__file__).resolve().parent / "rounds"
 REFUSED = Path(__file__).resolve().parent / "refused"
 
 CODECS = {1: "float32", 2: "float16", 3: "mrn-binary", 4: "mrn-signed", 5: "signsgd",
           6: "topk", 7: "terngrad", 8: "drive", 9: "eden", 10: "mask"}
 UNIFORM, GAUSSIAN, BERNOULLI = 1, 2, 3
-NOISE, ROTATION = 0, 1  # purposes of a random stream
+NOISE, ROTATION, CLIENT_SEED, DITHER = 0, 1, 7, 14  # purposes of a random stream
 
-HEADER = struct.Struct("<4sBBBBIIQQQQQIfII")  # 72 bytes
+HEADER = struct.Struct("<4sBBBBIIQQQQQIfIIQI")  # 84 bytes
+HEADER_1 = struct.Struct("<4sBBBBIIQQQQQIfII")  # 72 bytes
 Header = namedtuple("Header", "magic version codec flags noise_kind round examples client "
                     "fingerprint seed params payload_bytes plain_count magnitude "
-                    "codec_param reserved")
+                    "codec_param plain_bytes run extension_bytes")
 # parts: what split_payload() found in the payload
 Frame = namedtuple("Frame", "header payload plain parts")
 
@@ -53,23 +56,34 @@ def check(condition, complaint):
 def parse_frame(data):
     """Page, "Frame": all checks, in the order that the page asks for."""
     check(len(data) >= 80, "shorter than 80 bytes")
-    h = Header(*HEADER.unpack_from(data))
-    check(h.magic == b"FMRN", "wrong magic")
-    check(h.version == 1, f"unknown version {h.version}")
-    plain_width = 2 if h.flags & 1 else 4
-    check(len(data) == 72 + h.payload_bytes + h.plain_count * plain_width + 8,
+    check(data[:4] == b"FMRN", "wrong magic")
+    version = data[4]
+    check(version in (1, 2), f"unknown version {version}")
+    plain_width = 2 if data[6] & 1 else 4
+    if version == 1:  # page, "Version 1"
+        *fields, reserved = HEADER_1.unpack_from(data)
+        h = Header(*fields, 0, 0, 0)
+        h = h._replace(plain_bytes=h.plain_count * plain_width)
+        payload_at = 72
+    else:
+        check(len(data) >= 92, "shorter than 92 bytes")
+        h, reserved = Header(*HEADER.unpack_from(data)), 0
+        payload_at = 84 + h.extension_bytes
+    check(len(data) == payload_at + h.payload_bytes + h.plain_bytes + 8,
           "lengths do not add up")
     check(xxhash.xxh64_intdigest(data[:-8]) == int.from_bytes(data[-8:], "little"),
           "wrong checksum")
 
     check(h.codec in CODECS, f"unknown codec {h.codec}")
     check(h.flags <= 3, "reserved flags set")
-    check(h.reserved == 0, "reserved field set")
+    check(reserved == 0, "reserved field set")
     broadcast = h.flags & 2
     check(bool(broadcast) == (h.examples == 0), "wrong number of examples")
     check(not broadcast or h.codec in (1, 2), "broadcast that is not float")
     check(1 <= h.params <= 2**32, "params out of range")
     check(h.plain_count <= 2**28, "plain_count out of range")
+    check(h.plain_bytes == h.plain_count * plain_width, "wrong plain_bytes")
+    check_extensions(data[payload_at - h.extension_bytes:payload_at])
     if h.codec in (3, 4):
         check(h.noise_kind in (UNIFORM, GAUSSIAN, BERNOULLI), "unknown noise_kind")
         check(2.0**-64 <= h.magnitude <= 2.0**10, "magnitude out of range")
@@ -77,12 +91,24 @@ def parse_frame(data):
         check(h.noise_kind == 0, "noise_kind in a codec without noise")
         check(data[60:64] == bytes(4), "magnitude in a codec without noise")
     check(h.seed == 0 or h.codec in (3, 4, 8, 9), "seed in a codec without randomness")
-    allowed = {8: (0, 1), 9: (1, 2, 3, 4)}.get(h.codec, (0,))
+    coding = (0,) if version == 1 else (0, 1)
+    allowed = {3: coding, 4: coding, 8: (0, 1), 9: (1, 2, 3, 4)}.get(h.codec, (0,))
     check(h.codec_param in allowed, "codec_param out of range")
 
-    payload = data[72:72 + h.payload_bytes]
-    plain = read_floats(data[72 + h.payload_bytes:-8], plain_width)
+    payload = data[payload_at:payload_at + h.payload_bytes]
+    plain = read_floats(data[payload_at + h.payload_bytes:-8], plain_width)
     return Frame(h, payload, plain, split_payload(h, payload))
+
+
+def check_extensions(data):
+    """Page, "Extensions": whole, and none that must be understood, for there are none."""
+    check(len(data) <= 2**20, "too many extension bytes")
+    while data:
+        check(len(data) >= 4, "extension cut short")
+        kind, length = struct.unpack_from("<HH", data)
+        check(kind < 0x8000, f"extension {kind} must be understood")
+        check(len(data) >= 4 + length, "extension cut short")
+        data = data[4 + length:]
 
 
 def read_floats(data, width):
@@ -108,11 +134,79 @@ def split_payload(h, payload):
         width = 4 if h.codec == 1 else 2
         check(len(payload) == h.params * width, "wrong payload length")
         return read_floats(payload, width)
+    if h.codec in (3, 4) and h.codec_param == 1:
+        return read_coded_mask(h, payload)
     if h.codec in (3, 4, 10):
         return read_bits(payload, h.params)
     if h.codec == 6:
         return split_topk(h, payload)
     return split_segments(h, payload)
+
+
+def bit_contexts(h):
+    """Page, "Coded masks": (context, flip) of every parameter."""
+    dither = np.frombuffer(random_bytes(h.seed, DITHER, 2 * h.params), "<u2").astype(np.int64)
+    w, odd = 2 * dither + 1, noise_odds(h).astype(np.int64)
+    height = w if h.codec == 3 else abs(2 * w - 2**17)
+    shift = {UNIFORM: 8, GAUSSIAN: 15, BERNOULLI: 0}[h.noise_kind]
+    contexts = []
+    for r in (height * abs(odd) >> shift).tolist():
+        e = r.bit_length() - 1
+        contexts.append(0 if r < 2 else 4 * (e - 1) + ((r << 2 >> e) & 3))
+    flips = (w < 2**16) != (odd < 0) if h.codec == 4 else np.zeros(h.params, bool)
+    return contexts, flips
+
+
+def ones_of_byte(byte):
+    """Page, "Coded masks": the probability of a table's byte, in 1/4096."""
+    n = byte + 1 if byte < 128 else 256 - byte
+    below_half = n + n * n // 8 - n * n // 128
+    return below_half if byte < 128 else 4096 - below_half
+
+
+def read_coded_mask(h, payload):
+    """Page, "Coded masks": the mask's bits."""
+    check(len(payload) >= 4, "payload too short")
+    count, = struct.unpack_from("<I", payload)
+    at = 4 + 4 * count
+    check(count > 0 and len(payload) >= at + count, "tensors do not fit")
+    lengths = struct.unpack_from(f"<{count}I", payload, 4)
+    check(all(lengths), "empty tensor")
+    check(sum(lengths) == h.params, "tensors do not sum to params")
+    tables = []
+    for _ in range(count):
+        check(at < len(payload), "payload too short")
+        n = payload[at]
+        check(n <= 64 and at + 1 + n <= len(payload), "table too long")
+        table = list(payload[at + 1:at + 1 + n])
+        tables.append([ones_of_byte(table[max(0, c - (64 - n))]) if n else 2048
+                       for c in range(64)])
+        at += 1 + n
+    coded = payload[at:]
+    check(len(coded) >= 128 and len(coded) % 2 == 0, "states or words cut short")
+    states = list(struct.unpack_from("<32I", coded))
+    check(all(2**15 <= x < 2**31 for x in states), "state out of range")
+    words = iter(struct.unpack_from(f"<{len(coded) // 2 - 64}H", coded, 128))
+    contexts, flips = bit_contexts(h)
+    bits, i = np.zeros(h.params, np.uint8), 0
+    for length, table in zip(lengths, tables):
+        for i in range(i, i + length):
+            x, ones = states[i % 32], table[contexts[i]]
+            slot = x % 4096
+            if slot < ones:
+                bits[i] = 1
+                x = ones * (x // 4096) + slot
+            else:
+                x = (4096 - ones) * (x // 4096) + slot - ones
+            if x < 2**15:
+                word = next(words, None)
+                check(word is not None, "words end early")
+                x = 2**16 * x + word
+            states[i % 32] = x
+        i += 1
+    check(next(words, None) is None, "words are left")
+    check(all(x == 2**15 for x in states), "states do not end where they should")
+    return bits ^ flips
 
 
 def split_segments(h, payload):
@@ -201,19 +295,30 @@ def decode_update(frame):
     return scale * symbols.astype(np.float32)
 
 
+def client_seed(run_seed, round_, client):
+    """Page, "Seeds": of a client's frame in a round."""
+    block = philox(np.array([client], np.uint64), run_seed, round_, CLIENT_SEED)
+    return int.from_bytes(block[:8], "little")
+
+
 def random_bytes(seed, purpose, count):
     """Page, "Random numbers": the first bytes of a Philox4x32-10 stream."""
+    return philox(np.arange((count + 15) // 16, dtype=np.uint64), seed, 0, purpose)[:count]
+
+
+def philox(block, seed, sub, purpose):
+    """Page, "Random numbers": these blocks of a stream, as bytes."""
     low = np.uint64(0xFFFFFFFF)
     high = np.uint64(32)
-    block = np.arange((count + 15) // 16, dtype=np.uint64)
-    x0, x1, x2, x3 = block & low, block >> high, 0 * block, 0 * block + np.uint64(purpose)
+    zeros = 0 * block
+    x0, x1, x2, x3 = block & low, block >> high, zeros + np.uint64(sub), zeros + np.uint64(purpose)
     k0, k1 = seed & 0xFFFFFFFF, seed >> 32
     for _ in range(10):
         p0, p1 = np.uint64(0xD2511F53) * x0, np.uint64(0xCD9E8D57) * x2
         x0, x1, x2, x3 = ((p1 >> high) ^ x1 ^ np.uint64(k0), p1 & low,
                           (p0 >> high) ^ x3 ^ np.uint64(k1), p0 & low)
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return np.stack([x0, x1, x2, x3], axis=1).astype("<u4").tobytes()[:count]
+    return np.stack([x0, x1, x2, x3], axis=1).astype("<u4").tobytes()
 
 
 def random_bits(seed, purpose, count):
@@ -221,6 +326,7 @@ def random_bits(seed, purpose, count):
     return np.unpackbits(stream, bitorder="little")[:count]
 
 
+@functools.cache
 def gaussian_table():
     """Page, "Noise": the odd integers 2j + 1 for all 65536 values of k."""
     quantile = NormalDist().inv_cdf
@@ -228,17 +334,25 @@ def gaussian_table():
                      for k in range(65536)], "<i2")
 
 
-def noise(h):
-    """Page, "Noise": an odd integer times a unit, in f32."""
+def noise_odds(h):
+    """Page, "Noise": the odd integers."""
     if h.noise_kind == UNIFORM:
         stream = np.frombuffer(random_bytes(h.seed, NOISE, h.params), np.int8)
-        odd, divisor = 2 * stream.astype(np.int32) + 1, 256
-    elif h.noise_kind == GAUSSIAN:
+        return 2 * stream.astype(np.int32) + 1
+    if h.noise_kind == GAUSSIAN:
         stream = np.frombuffer(random_bytes(h.seed, NOISE, 2 * h.params), "<u2")
-        odd, divisor = gaussian_table()[stream], 4096
-    else:
-        odd, divisor = 2 * random_bits(h.seed, NOISE, h.params).astype(np.int32) - 1, 1
-    return odd.astype(np.float32) * (np.float32(h.magnitude) / np.float32(divisor))
+        return gaussian_table()[stream]
+    return 2 * random_bits(h.seed, NOISE, h.params).astype(np.int32) - 1
+
+
+def noise_unit(h):
+    divisor = {UNIFORM: 256, GAUSSIAN: 4096, BERNOULLI: 1}[h.noise_kind]
+    return np.float32(h.magnitude) / np.float32(divisor)
+
+
+def noise(h):
+    """Page, "Noise": an odd integer times a unit, in f32."""
+    return noise_odds(h).astype(np.float32) * noise_unit(h)
 
 
 def rotate_back(h, blocks, scales, bits):
@@ -299,13 +413,15 @@ def check_frame(path):
     for at in range(len(data)):
         check(refused(data[:at]), f"accepted when cut to {at} bytes")
         damaged = bytearray(data)
-        for flip in range(1, 256):
+        for flip in range(1, 256) if len(data) < 300 else (1, 16, 128, 255):
             damaged[at] = data[at] ^ flip
             check(refused(bytes(damaged)), f"accepted with byte {at} ^ {flip:#04x}")
     h = frame.header
     return f"{CODECS[h.codec]:10} {len(data):5} bytes {h.params:5} params"
 
 
+CODED = "mrn-binary-coded-uniform"
+CLIENT_SEED_EXAMPLE = 0x5257bce47d64b66d
 FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
     ("mrn-binary-uniform", 5, "0b", "unknown codec"),
     ("mrn-binary-uniform", 6, "04", "reserved flags"),
@@ -316,34 +432,47 @@ FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
     ("mrn-binary-uniform", 40, "69", "wrong payload length"),
     ("mrn-binary-uniform", 60, "00000000", "magnitude out of range"),
     ("mrn-binary-uniform", 60, "0000c07f", "magnitude out of range"),
-    ("mrn-binary-uniform", 64, "01", "codec_param"),
-    ("mrn-binary-uniform", 68, "01", "reserved field"),
-    ("mrn-binary-uniform", 84, "0f", "padding bits"),
-    ("mrn-binary-uniform", 85, "0000807f", "not finite"),
+    ("mrn-binary-uniform", 56, "03", "wrong plain_bytes"),
+    ("mrn-binary-uniform", 64, "01", "tensors do not fit"),
+    ("mrn-binary-uniform", 64, "02", "codec_param"),
+    ("mrn-binary-uniform", 96, "0f", "padding bits"),
+    ("mrn-binary-uniform", 97, "0000807f", "not finite"),
     ("float32", 7, "01", "noise_kind in a codec"),
     ("float32", 32, "01", "seed in a codec"),
     ("float32", 60, "0000803f", "magnitude in a codec"),
-    ("float32", 72, "0000c07f", "not finite"),
-    ("float16", 72, "007c", "not finite"),
-    ("signsgd", 72, "ffffffff", "payload too short"),
-    ("signsgd", 76, "00", "empty segment"),
-    ("signsgd", 76, "49", "sum to params"),
-    ("signsgd", 91, "bb", "negative scale"),
-    ("signsgd", 88, "00000080", "negative scale"),
-    ("drive", 88, "00008860", "scale beyond 2^64"),
+    ("float32", 84, "0000c07f", "not finite"),
+    ("float16", 84, "007c", "not finite"),
+    ("signsgd", 84, "ffffffff", "payload too short"),
+    ("signsgd", 88, "00", "empty segment"),
+    ("signsgd", 88, "49", "sum to params"),
+    ("signsgd", 103, "bb", "negative scale"),
+    ("signsgd", 100, "00000080", "negative scale"),
+    ("drive", 100, "00008860", "scale beyond 2^64"),
     ("broadcast", 12, "01", "wrong number of examples"),
-    ("terngrad", 100, "f3", "not five trits"),
-    ("terngrad", 119, "00", "padding trits"),
+    ("terngrad", 112, "f3", "not five trits"),
+    ("terngrad", 131, "00", "padding trits"),
     ("drive", 64, "02", "codec_param"),
     ("eden-4", 64, "05", "codec_param"),
     ("eden-4", 64, "03", "wrong payload length"),
-    ("topk", 72, "00", "k out of range"),
-    ("topk", 76, "20", "Rice parameter"),
-    ("topk", 160, "ff" * 9, "Rice code cut short"),
-    ("topk", 160, "ff" * 8 + "00", "beyond the vector"),
-    ("topk", 160, "00" * 9, "bytes after the Rice code"),
-    ("topk", 168, "86", "padding bits"),
-    ("mask", 84, "ff", "padding bits")]
+    ("topk", 84, "00", "k out of range"),
+    ("topk", 88, "20", "Rice parameter"),
+    ("topk", 172, "ff" * 9, "Rice code cut short"),
+    ("topk", 172, "ff" * 8 + "00", "beyond the vector"),
+    ("topk", 172, "00" * 9, "bytes after the Rice code"),
+    ("topk", 180, "86", "padding bits"),
+    ("mask", 96, "ff", "padding bits"),
+    (CODED, 4, "01", "lengths do not add up"),
+    (CODED, 64, "00", "wrong payload length"),
+    (CODED, 84, "00", "tensors do not fit"),
+    (CODED, 84, "ffffffff", "tensors do not fit"),
+    (CODED, 92, "00", "empty tensor"),
+    (CODED, 92, "03", "sum to params"),
+    (CODED, 100, "41", "table too long"),
+    (CODED, 126, "ff7f0000", "state out of range"),
+    (CODED, 126, "00000080", "state out of range"),
+    (CODED, 498, "0000", "states do not end"),
+    (CODED, 101, "ff", "words are left"),
+    (CODED, 101, "7f", "words end early")]
 
 
 def check_forgeries():
@@ -369,6 +498,7 @@ def check_forgeries():
 def check_philox():
     check(random_bytes(0, NOISE, 16).hex(" ") ==
           "d5 e8 27 66 8d c5 69 e1 4c ac 57 bc d8 db 00 9b", "seed 0 differs")
+    check(client_seed(0x123456789ABCDEF, 3, 5) == CLIENT_SEED_EXAMPLE, "client seed differs")
     check(random_bytes(0x123456789, NOISE, 8).hex(" ") == "32 da a1 5a 2a 01 11 b6",
           "the example's seed differs")
 
@@ -385,6 +515,43 @@ def check_fingerprint():
                        ("out.weight", True, [10, 256])]) == 0xcf49829377cade6a, "differs")
 
 
+def aggregate(model, updates):
+    """Page, "Aggregation": the new (weights, plain) from a broadcast and a round's updates."""
+    weights, plain = decode_update(model).astype(np.float64), np.zeros(len(model.plain), object)
+    total = sum(frame.header.examples for frame in updates)
+    sums = np.zeros(len(weights), np.int64)
+    for frame in updates:
+        h = frame.header
+        if h.codec in (3, 4):
+            mask = frame.parts.astype(np.int64) if h.codec == 3 else 2 * frame.parts.astype(np.int64) - 1
+            sums += h.examples * noise_odds(h).astype(np.int64) * mask
+            unit = float(noise_unit(h))
+        else:
+            scaled = decode_update(frame).astype(np.float64) * float(h.examples * 2**26)
+            sums += np.rint(scaled).astype(np.int64)
+            unit = 2.0**-26
+        plain += h.examples * np.array([round(float(v) * 2**40) for v in frame.plain], object)
+    new = weights + sums.astype(np.float64) * (unit / total)
+    new_plain = plain.astype(np.float64) * (1 / total * 2.0**-40)
+    return new.astype(np.float32), new_plain.astype(np.float32)
+
+
+def check_rounds():
+    """Golden rounds: before.frame and client-*.frame give after.frame."""
+    folders = sorted(ROUNDS.iterdir())
+    check(folders, "no rounds")
+    for folder in folders:
+        read = lambda path: parse_frame(path.read_bytes())
+        updates = [read(path) for path in sorted(folder.glob("client-*.frame"))]
+        for frame in updates:
+            h = frame.header
+            check(h.seed in (0, client_seed(1, h.round, h.client)), f"{folder.name}: seed")
+        after = read(folder / "after.frame")
+        weights, plain = aggregate(read(folder / "before.frame"), updates)
+        check(weights.tobytes() == decode_update(after).tobytes(), f"{folder.name}: weights differ")
+        check(plain.tobytes() == after.plain.tobytes(), f"{folder.name}: plain values differ")
+
+
 def check_page_example():
     """The hex dump in the page is the golden frame, and parameter 5 is what it says."""
     dump = b""
@@ -398,13 +565,14 @@ def check_page_example():
     check(math.isclose(value, 0.000117187, rel_tol=1e-5), f"parameter 5 is {value}")
 
 
-def check_folder(folder):
+def check_folders(folders):
     checks = [("Philox", check_philox), ("gaussian table", check_gaussian_table),
               ("fingerprint", check_fingerprint), ("page's example", check_page_example),
-              ("forgeries", check_forgeries)]
-    paths = sorted(Path(folder).glob("*.frame"))
-    checks += [("frames found", lambda: check(paths, "no *.frame in the folder"))]
-    checks += [(path.stem, lambda path=path: check_frame(path)) for path in paths]
+              ("forgeries", check_forgeries), ("rounds", check_rounds)]
+    for folder in folders:
+        paths = sorted(Path(folder).glob("*.frame"))
+        checks += [("frames found", lambda paths=paths: check(paths, "no *.frame in it"))]
+        checks += [(path.stem, lambda path=path: check_frame(path)) for path in paths]
     failed = 0
     for name, run in checks:
         try:
@@ -430,8 +598,8 @@ def show(path):
 def main(arguments):
     if len(arguments) == 2 and arguments[0] == "--show":
         return show(arguments[1])
-    if len(arguments) == 1 and not arguments[0].startswith("-"):
-        return check_folder(arguments[0])
+    if arguments and not any(argument.startswith("-") for argument in arguments):
+        return check_folders(arguments)
     print(__doc__, file=sys.stderr)
     return 2
 

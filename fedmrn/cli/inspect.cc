@@ -117,10 +117,10 @@ Report Inspect(const std::string& path) {
     return report;
   }
   report.file_bytes = bytes->size();
-  if (bytes->size() >= kFrameHeaderBytes && wire::HasMagic(*bytes)) {
+  if (bytes->size() >= wire::kHeaderBytesOfVersion1 && wire::HasMagic(*bytes)) {
     report.header = wire::ReadHeader(*bytes);
     report.codec = FindCodec(report.header->codec);
-    if (report.header->version == kFrameVersion &&
+    if (wire::IsKnownVersion(report.header->version) &&
         report.header->frame_bytes() == bytes->size()) {
       report.checksum = {wire::StoredChecksum(*bytes),
                          wire::ComputeChecksum(*bytes)};
@@ -168,6 +168,7 @@ void PrintHeader(const wire::Header& header, const Codec* codec) {
            ? fmt::format("{}: {}", codec->name, codec->summary)
            : fmt::format("unknown ({})", static_cast<uint8_t>(header.codec)));
   Line("holds", header.broadcast ? "a model broadcast" : "an update");
+  if (header.version > 1) Line("run", fmt::format("0x{:016x}", header.run));
   Line("round", report::Grouped(header.round));
   Line("client", fmt::format("{}", header.client));
   Line("examples", report::Grouped(header.examples));
@@ -190,10 +191,13 @@ void PrintHeader(const wire::Header& header, const Codec* codec) {
 
 void PrintBytes(const Report& report) {
   const wire::Header& header = *report.header;
-  BytesLine("header", kFrameHeaderBytes, "");
+  BytesLine("header", header.header_bytes(), "");
+  if (header.extension_bytes > 0) {
+    BytesLine("extensions", header.extension_bytes, "");
+  }
   BytesLine("payload", header.payload_bytes, "");
   BytesLine(
-      "plain", header.plain_bytes(),
+      "plain", header.plain_bytes,
       header.plain_count == 0
           ? ""
           : fmt::format("{} {} values", report::Grouped(header.plain_count),
@@ -221,7 +225,7 @@ void PrintText(const Report& report) {
   fmt::print("{}: FedMRN frame, version {}, {}\n", report.name,
              report.header->version, report.error ? "NOT VALID" : "valid");
   // Another version's header may be laid out differently.
-  if (report.header->version != kFrameVersion) return;
+  if (!wire::IsKnownVersion(report.header->version)) return;
   if (report.error) fmt::print("  (header not verified)\n");
   PrintHeader(*report.header, report.codec);
   for (const Fact& fact : report.facts) {
@@ -277,12 +281,13 @@ Json ToJson(const Report& report) {
   if (!report.header) return out;
   const wire::Header& header = *report.header;
   out["version"] = header.version;
-  if (header.version != kFrameVersion) return out;
+  if (!wire::IsKnownVersion(header.version)) return out;
   const Codec* codec = report.codec;
   out["codec"] = codec != nullptr ? Json(codec->name) : Json();
   out["codec_id"] = static_cast<uint8_t>(header.codec);
   out["codec_param"] = header.codec_param;
   out["broadcast"] = header.broadcast;
+  out["run"] = header.version > 1 ? Json(hex(header.run)) : Json();
   out["round"] = header.round;
   out["client"] = header.client;
   out["examples"] = header.examples;
@@ -297,11 +302,10 @@ Json ToJson(const Report& report) {
                     ? Json(hex(header.noise.seed))
                     : Json();
   FactsToJson(report, out);
-  out["bytes"] = {{"header", kFrameHeaderBytes},
-                  {"payload", header.payload_bytes},
-                  {"plain", header.plain_bytes()},
-                  {"checksum", kFrameChecksumBytes},
-                  {"total", report.file_bytes}};
+  out["bytes"] = {
+      {"header", header.header_bytes()}, {"extensions", header.extension_bytes},
+      {"payload", header.payload_bytes}, {"plain", header.plain_bytes},
+      {"checksum", kFrameChecksumBytes}, {"total", report.file_bytes}};
   out["bits_per_param"] = report.error ? Json() : Json(BitsPerParam(report));
   out["checksum"] = {
       {"ok", nullptr}, {"stored", nullptr}, {"computed", nullptr}};

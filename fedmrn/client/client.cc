@@ -12,8 +12,7 @@ namespace fedmrn::client {
 Seeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
   std::array<uint32_t, 4> words;
   PhiloxWords({seed, Purpose::kClientSeed, round}, client, words);
-  return {words[0] | uint64_t{words[1]} << 32,
-          words[2] | uint64_t{words[3]} << 32};
+  return {ClientSeed(seed, round, client), words[2] | uint64_t{words[3]} << 32};
 }
 
 Client::Client(const Settings& settings, const train::Task& task,
@@ -63,12 +62,12 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
 Status Client::Receive(const Order& order, ByteView broadcast) {
   const FrameView frame = FEDMRN_TRY(ParseFrame(broadcast));
   const ModelLayout& layout = task_.model.layout;
-  if (!frame.broadcast || frame.round != order.round ||
-      frame.fingerprint != layout.Fingerprint() ||
+  if (!frame.broadcast || frame.run != settings_.run ||
+      frame.round != order.round || frame.fingerprint != layout.Fingerprint() ||
       frame.params != layout.coded_params() ||
       frame.plain_count != layout.plain_values()) {
     return Error{ErrorCode::kForeign,
-                 "the broadcast is of another model or round"};
+                 "the broadcast is of another model, run or round"};
   }
   bench_.weights.resize(frame.params);
   DecodeUpdate(frame, bench_.weights);
@@ -91,6 +90,7 @@ Result<Bytes> Client::Encode(const Order& order,
   FrameHeader header;
   header.codec = CodecOf(*settings_.method, method);
   header.plain_half = method.plain_half;
+  header.run = settings_.run;
   header.round = order.round;
   header.client = order.client;
   header.examples = static_cast<uint32_t>(examples_.size());

@@ -20,6 +20,7 @@ namespace fedmrn::client {
 
 // What all clients of a run are told before its first round.
 struct Settings {
+  uint64_t run = 0;   // its id, in all its frames
   uint64_t seed = 1;  // of the run; all that a client draws follows from it
   const train::Method* method = nullptr;
   train::MethodSettings method_settings;

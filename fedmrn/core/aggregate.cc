@@ -101,6 +101,7 @@ uint64_t Aggregator::WeightOf(const FrameView& frame) const {
 }
 
 Status Aggregator::Admit(const FrameView& frame) const {
+  if (frame.run != spec_.run) return Foreign("the frame is of another run");
   if (frame.round != spec_.round) {
     return Error{ErrorCode::kStale,
                  "the frame is of round " + std::to_string(frame.round) +
@@ -119,6 +120,11 @@ Status Aggregator::Admit(const FrameView& frame) const {
   if (frame.noise.kind != spec_.noise ||
       frame.noise.magnitude != spec_.magnitude) {
     return Foreign("the frame's noise is not this round's");
+  }
+  if (codec_->uses_seed && spec_.run_seed.has_value() &&
+      frame.noise.seed !=
+          ClientSeed(*spec_.run_seed, spec_.round, frame.client)) {
+    return Foreign("the frame's seed is not its client's in this round");
   }
   if (seen_.contains(frame.client)) {
     return Error{
@@ -183,8 +189,12 @@ void Aggregator::AddBatch(Batch& batch, int threads) {
   batch = {};
 }
 
+Result<FrameView> Aggregator::Parse(ByteView bytes) {
+  return ParseFrame(bytes, {spec_.params, &scratch_});
+}
+
 Status Aggregator::Add(ByteView bytes, int threads) {
-  return Add(FEDMRN_TRY(ParseFrame(bytes)), threads);
+  return Add(FEDMRN_TRY(Parse(bytes)), threads);
 }
 
 Status Aggregator::Add(const FrameView& frame, int threads) {
@@ -199,7 +209,7 @@ std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
   std::vector<Status> verdicts;
   Batch batch;
   const auto take = [&](ByteView bytes) -> Status {
-    return Take(FEDMRN_TRY(ParseFrame(bytes)), batch);
+    return Take(FEDMRN_TRY(Parse(bytes)), batch);
   };
   for (const ByteView& bytes : frames) {
     verdicts.push_back(take(bytes));

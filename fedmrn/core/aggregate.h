@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -25,7 +26,10 @@ namespace fedmrn {
 // What a round's frames must look like. A frame that differs is refused, so
 // that one client can neither spoil the sum nor outweigh the others.
 struct RoundSpec {
+  uint64_t run = 0;
   uint32_t round = 0;
+  // If it is known, the seed of a client's frame must be the ClientSeed of it.
+  std::optional<uint64_t> run_seed = std::nullopt;
   uint64_t fingerprint = 0;
   uint64_t params = 0;
   uint32_t plain_count = 0;
@@ -46,7 +50,11 @@ class Aggregator {
   // Fails on a spec that no frame can meet.
   static Result<Aggregator> Create(const RoundSpec& spec);
 
-  // Adds one frame, in bytes or as ParseFrame gave it. On an error the sum is
+  // ParseFrame, with this round's limits. What it unpacks lasts until the next
+  // call.
+  Result<FrameView> Parse(ByteView bytes);
+
+  // Adds one frame, in bytes or as either parse gave it. On an error the sum is
   // untouched and the frame may be dropped and forgotten.
   Status Add(ByteView bytes, int threads = 1);
   Status Add(const FrameView& frame, int threads = 1);

@@ -14,6 +14,7 @@ constexpr size_t kPlain = 3;
 
 RoundSpec SpecFor(CodecId codec, size_t params) {
   RoundSpec spec;
+  spec.run = 5;
   spec.round = 4;
   spec.fingerprint = kFingerprint;
   spec.params = params;
@@ -29,6 +30,7 @@ RoundSpec SpecFor(CodecId codec, size_t params) {
 Bytes FrameFor(const RoundSpec& spec, uint64_t client, uint32_t examples) {
   FrameHeader header;
   header.codec = spec.codec;
+  header.run = spec.run;
   header.round = spec.round;
   header.client = client;
   header.examples = examples;
@@ -162,6 +164,9 @@ TEST_P(EveryCodecSum, BadFramesLeaveTheSumUntouched) {
   other.round = 3;
   expect_refused(FrameFor(other, 2, 600), ErrorCode::kStale);
   other = spec;
+  other.run = 6;
+  expect_refused(FrameFor(other, 2, 600), ErrorCode::kForeign);
+  other = spec;
   other.fingerprint = 1;
   expect_refused(FrameFor(other, 2, 600), ErrorCode::kForeign);
   expect_refused(FrameFor(SpecFor(spec.codec, kParams - 1), 2, 600),
@@ -197,11 +202,57 @@ TEST_P(EveryCodecSum, BadFramesLeaveTheSumUntouched) {
 INSTANTIATE_TEST_SUITE_P(Table, EveryCodecSum, testing::ValuesIn(Codecs()),
                          CodecTestName);
 
+// A client must not choose its noise.
+TEST(Aggregator, RefusesASeedThatIsNotTheClients) {
+  for (CodecId codec : {CodecId::kMrnBinary, CodecId::kDrive}) {
+    RoundSpec spec = SpecFor(codec, 100);
+    spec.run_seed = 9;
+    Aggregator aggregator = Aggregator::Create(spec).value();
+    EXPECT_EQ(aggregator.Add(FrameFor(spec, 3, 1)).error().code,
+              ErrorCode::kForeign);
+    FrameHeader header = ParseFrame(FrameFor(spec, 3, 1)).value();
+    header.noise.seed = ClientSeed(9, spec.round, 3);
+    const std::vector<float> update(100, 0.001f), plain(kPlain);
+    EXPECT_TRUE(
+        aggregator.Add(EncodeFrame(header, {}, update, plain).value()).ok());
+    header.client = 4;  // with the seed of 3
+    EXPECT_FALSE(
+        aggregator.Add(EncodeFrame(header, {}, update, plain).value()).ok());
+  }
+}
+
+// Coded masks and plain ones give the same sum, to the bit.
+TEST(Aggregator, CodingChangesNothing) {
+  for (CodecId codec : {CodecId::kMrnBinary, CodecId::kMrnSigned}) {
+    constexpr size_t kParams = 70001;
+    const RoundSpec spec = SpecFor(codec, kParams);
+    Aggregator sums[] = {Aggregator::Create(spec).value(),
+                         Aggregator::Create(spec).value()};
+    for (uint64_t client = 0; client < 3; ++client) {
+      FrameHeader header = ParseFrame(FrameFor(spec, client, 600)).value();
+      size_t bytes[2];
+      for (bool entropy : {false, true}) {
+        EncodeOptions options;
+        options.entropy = entropy;
+        const Bytes frame =
+            EncodeFrame(header, options, Normal(client, kParams, 0.002f),
+                        std::vector<float>(kPlain))
+                .value();
+        bytes[entropy] = frame.size();
+        ASSERT_TRUE(sums[entropy].Add(frame).ok());
+      }
+      EXPECT_LT(bytes[1], bytes[0] * 2 / 3);
+    }
+    ExpectSameBits(Mean(sums[0], kParams), Mean(sums[1], kParams));
+  }
+}
+
 TEST(Aggregator, ABroadcastIsNoUpdate) {
   const RoundSpec spec = SpecFor(CodecId::kFloat32, 10);
   FrameHeader header;
   header.codec = CodecId::kFloat32;
   header.broadcast = true;
+  header.run = spec.run;
   header.round = spec.round;
   header.fingerprint = spec.fingerprint;
   const Bytes frame = EncodeFrame(header, {}, std::vector<float>(10),
@@ -217,6 +268,7 @@ TEST(Aggregator, ValuesBeyondTheLimitAreRefused) {
   const auto frame_of = [&](float value, float plain) {
     FrameHeader header;
     header.codec = CodecId::kFloat32;
+    header.run = spec.run;
     header.round = spec.round;
     header.fingerprint = spec.fingerprint;
     header.examples = 1 << 20;
@@ -246,6 +298,7 @@ TEST(Aggregator, FillsUpWithoutOverflow) {
   for (;; ++client) {
     FrameHeader header;
     header.codec = CodecId::kFloat32;
+    header.run = spec.run;
     header.round = spec.round;
     header.fingerprint = spec.fingerprint;
     header.client = client;

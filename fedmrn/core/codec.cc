@@ -44,7 +44,7 @@ ByteView PayloadItself(const FrameView& frame, Bytes&) { return frame.payload; }
 
 Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
   if (frame.payload.size() == expected) return Ok();
-  return PayloadError(ErrorCode::kBadFormat, 0,
+  return PayloadError(frame, ErrorCode::kBadFormat, 0,
                       "the payload has " +
                           std::to_string(frame.payload.size()) +
                           " bytes instead of " + std::to_string(expected));
@@ -53,7 +53,7 @@ Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
 Status CheckPackedBits(const FrameView& frame) {
   FEDMRN_TRY(CheckPayloadBytes(frame, BytesForBits(frame.params)));
   if (!PaddingIsZero(frame.payload, frame.params)) {
-    return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
+    return PayloadError(frame, ErrorCode::kBadFormat, frame.payload.size() - 1,
                         "bits behind the last parameter are set");
   }
   return Ok();
@@ -72,7 +72,7 @@ Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count) {
   if (AllFinite(at, count)) return Ok();
   uint64_t i = 0;
   while (std::isfinite(LoadLe<float>(at + 4 * i))) ++i;
-  return PayloadError(ErrorCode::kBadValue, offset + 4 * i,
+  return PayloadError(frame, ErrorCode::kBadValue, offset + 4 * i,
                       "value " + std::to_string(i) + " is not finite");
 }
 
@@ -115,7 +115,7 @@ Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
                                       uint64_t packed_bytes) {
   const ByteView payload = frame.payload;
   if (payload.size() < 4) {
-    return PayloadError(ErrorCode::kTruncated, payload.size(),
+    return PayloadError(frame, ErrorCode::kTruncated, payload.size(),
                         "the payload ends before its segment count");
   }
   SegmentedPayload result;
@@ -123,7 +123,7 @@ Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
   const uint64_t lengths_end = 4 + uint64_t{4} * result.count;
   if (result.count == 0 || lengths_end > payload.size()) {
     return PayloadError(
-        ErrorCode::kBadFormat, 0,
+        frame, ErrorCode::kBadFormat, 0,
         std::to_string(result.count) + " segments do not fit the payload");
   }
   result.lengths = payload.data() + 4;
@@ -132,14 +132,14 @@ Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
   for (uint32_t s = 0; s < result.count; ++s) {
     const uint32_t length = result.length(s);
     if (length == 0) {
-      return PayloadError(ErrorCode::kBadValue, 4 + size_t{4} * s,
+      return PayloadError(frame, ErrorCode::kBadValue, 4 + size_t{4} * s,
                           "segment " + std::to_string(s) + " is empty");
     }
     sum += length;
     scales += per == ScalePer::kSegment ? 1 : std::popcount(length);
   }
   if (sum != frame.params) {
-    return PayloadError(ErrorCode::kBadFormat, 4,
+    return PayloadError(frame, ErrorCode::kBadFormat, 4,
                         "the segments sum to " + std::to_string(sum) +
                             " instead of " + std::to_string(frame.params));
   }
@@ -150,7 +150,7 @@ Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
   for (uint64_t s = 0; s < scales; ++s) {
     if (std::signbit(result.scale(s)) || result.scale(s) > kMaxScale) {
       return PayloadError(
-          ErrorCode::kBadValue, lengths_end + 4 * s,
+          frame, ErrorCode::kBadValue, lengths_end + 4 * s,
           "scale " + std::to_string(s) + " is negative or exceeds 2^64");
     }
   }

@@ -34,11 +34,14 @@ enum class CodecId : uint8_t {
 
 // What encoding needs to know and decoding does not.
 struct EncodeOptions {
-  // Private randomness of the client for stochastic codecs.
+  // Private randomness of the client for stochastic codecs but mrn, whose draws
+  // follow from the noise's seed.
   uint64_t draw_seed = 0;
-  // Lengths of the tensors, for codecs with a scale per tensor (signsgd,
-  // terngrad, drive, eden); they sum to the update's. Empty: one whole vector.
+  // Lengths of the tensors, for codecs with a scale or a table per tensor (mrn,
+  // signsgd, terngrad, drive, eden); they sum to the update's. Empty: one whole
+  // vector.
   std::span<const uint32_t> segments = {};
+  bool entropy = true;     // mrn: entropy-coded where that is shorter
   bool stochastic = true;  // mrn: SM; false: DM. mask: draws; false: u > 1/2
   float scale = 0;         // signsgd: the fixed scale a; 0: max|u| per segment
   std::span<const float> scales = {};  // signsgd: one per segment, if not empty
@@ -87,8 +90,10 @@ struct Codec {
   // Appends the payload; sets header.codec_param. The update is finite.
   Status (*encode)(FrameHeader& header, const EncodeOptions& options,
                    std::span<const float> update, Bytes& payload) = nullptr;
-  // Whether the rest can trust the payload. Allocates nothing.
-  Status (*validate)(const FrameView& frame) = nullptr;
+  // Whether the rest can trust the payload. Allocates nothing, unless it has to
+  // unpack the payload and there is a `scratch` to do it in; then
+  // frame.unpacked is there.
+  Status (*validate)(FrameView& frame, Bytes* scratch) = nullptr;
   // Only for frames that have passed validate, as `addend` and `facts` below.
   void (*decode)(const FrameView& frame, std::span<float> out) = nullptr;
 

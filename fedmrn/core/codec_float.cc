@@ -14,7 +14,7 @@ Status EncodeFloat32(FrameHeader&, const EncodeOptions&,
   return Ok();
 }
 
-Status ValidateFloat32(const FrameView& frame) {
+Status CheckFloat32(const FrameView& frame) {
   FEDMRN_TRY(CheckPayloadBytes(frame, 4 * frame.params));
   return CheckFloats(frame, 0, frame.params);
 }
@@ -35,11 +35,11 @@ Status EncodeFloat16(FrameHeader&, const EncodeOptions&,
   return Ok();
 }
 
-Status ValidateFloat16(const FrameView& frame) {
+Status CheckFloat16(const FrameView& frame) {
   FEDMRN_TRY(CheckPayloadBytes(frame, 2 * frame.params));
   for (uint64_t i = 0; i < frame.params; ++i) {
     if ((LoadLe<uint16_t>(frame.payload.data() + 2 * i) & 0x7C00) == 0x7C00) {
-      return PayloadError(ErrorCode::kBadValue, 2 * i,
+      return PayloadError(frame, ErrorCode::kBadValue, 2 * i,
                           "value " + std::to_string(i) + " is not finite");
     }
   }
@@ -60,7 +60,7 @@ extern const Codec kFloat32Codec = {
     .summary = "the values, 32 bits each (FedAvg)",
     .carries_models = true,
     .encode = EncodeFloat32,
-    .validate = ValidateFloat32,
+    .validate = Validate<CheckFloat32>,
     .decode = DecodeFloat32,
     .addend = PayloadItself,
 };
@@ -70,7 +70,7 @@ extern const Codec kFloat16Codec = {
     .summary = "the values, 16 bits each",
     .carries_models = true,
     .encode = EncodeFloat16,
-    .validate = ValidateFloat16,
+    .validate = Validate<CheckFloat16>,
     .decode = DecodeFloat16,
     .addend = DecodedValues<DecodeFloat16>,
 };

@@ -164,13 +164,13 @@ Result<SegmentedPayload> ReadEden(const FrameView& frame) {
 Status CheckPadding(const FrameView& frame, const SegmentedPayload& payload,
                     uint32_t bits) {
   if (!PaddingIsZero(payload.packed, frame.params * bits)) {
-    return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
+    return PayloadError(frame, ErrorCode::kBadFormat, frame.payload.size() - 1,
                         "bits behind the last parameter are set");
   }
   return Ok();
 }
 
-Status ValidateDrive(const FrameView& frame) {
+Status CheckDrive(const FrameView& frame) {
   if (frame.codec_param > 1) {
     return Error{ErrorCode::kBadValue, "drive's parameter must be 0 or 1",
                  wire::kCodecParam.offset};
@@ -178,7 +178,7 @@ Status ValidateDrive(const FrameView& frame) {
   return CheckPadding(frame, FEDMRN_TRY(ReadDrive(frame)), 1);
 }
 
-Status ValidateEden(const FrameView& frame) {
+Status CheckEden(const FrameView& frame) {
   if (frame.codec_param < 1 || frame.codec_param > 4) {
     return Error{ErrorCode::kBadValue, "eden's bits must be 1 to 4",
                  wire::kCodecParam.offset};
@@ -239,7 +239,7 @@ extern const Codec kDriveCodec = {
     .uses_seed = true,
     .uses_param = true,
     .encode = EncodeDrive,
-    .validate = ValidateDrive,
+    .validate = Validate<CheckDrive>,
     .decode = DecodeDrive,
     .addend = DecodedValues<DecodeDrive>,
     .describe_param = DescribeDrive,
@@ -252,7 +252,7 @@ extern const Codec kEdenCodec = {
     .uses_seed = true,
     .uses_param = true,
     .encode = EncodeEden,
-    .validate = ValidateEden,
+    .validate = Validate<CheckEden>,
     .decode = DecodeEden,
     .addend = DecodedValues<DecodeEden>,
     .describe_param = DescribeEden,

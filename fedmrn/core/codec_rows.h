@@ -15,8 +15,15 @@
 namespace fedmrn {
 
 // An error at `offset` bytes into the payload.
-inline Error PayloadError(ErrorCode code, size_t offset, std::string message) {
-  return Error{code, std::move(message), wire::kPayload + offset};
+inline Error PayloadError(const FrameView& frame, ErrorCode code, size_t offset,
+                          std::string message) {
+  return Error{code, std::move(message), frame.payload_at + offset};
+}
+
+// For rows whose check unpacks nothing.
+template <Status (*kCheck)(const FrameView&)>
+Status Validate(FrameView& frame, Bytes*) {
+  return kCheck(frame);
 }
 
 // The addend of a codec whose payload is one already.

@@ -55,10 +55,10 @@ Result<SegmentedPayload> Read(const FrameView& frame) {
   return ReadSegments(frame, ScalePer::kSegment, BytesForBits(frame.params));
 }
 
-Status Validate(const FrameView& frame) {
+Status Check(const FrameView& frame) {
   const SegmentedPayload payload = FEDMRN_TRY(Read(frame));
   if (!PaddingIsZero(payload.packed, frame.params)) {
-    return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
+    return PayloadError(frame, ErrorCode::kBadFormat, frame.payload.size() - 1,
                         "bits behind the last parameter are set");
   }
   return Ok();
@@ -85,7 +85,7 @@ extern const Codec kSignSgdCodec = {
     .name = "signsgd",
     .summary = "stochastic signs, 1 bit each",
     .encode = Encode,
-    .validate = Validate,
+    .validate = Validate<Check>,
     .decode = Decode,
     .addend = DecodedValues<Decode>,
     .facts = kFacts,

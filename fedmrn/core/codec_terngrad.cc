@@ -73,19 +73,20 @@ Result<SegmentedPayload> Read(const FrameView& frame) {
   return ReadSegments(frame, ScalePer::kSegment, TritBytes(frame.params));
 }
 
-Status Validate(const FrameView& frame) {
+Status Check(const FrameView& frame) {
   const SegmentedPayload payload = FEDMRN_TRY(Read(frame));
   const size_t start = frame.payload.size() - payload.packed.size();
   for (size_t b = 0; b < payload.packed.size(); ++b) {
     if (payload.packed[b] > 2 * kZeroTrits) {
-      return PayloadError(ErrorCode::kBadValue, start + b,
+      return PayloadError(frame, ErrorCode::kBadValue, start + b,
                           "a byte of trits exceeds 242");
     }
   }
   const size_t used = frame.params % kTritsPerByte;
   for (size_t j = used; used != 0 && j < kTritsPerByte; ++j) {
     if (Trit(payload.packed.back(), j) != 0) {
-      return PayloadError(ErrorCode::kBadFormat, frame.payload.size() - 1,
+      return PayloadError(frame, ErrorCode::kBadFormat,
+                          frame.payload.size() - 1,
                           "trits behind the last parameter are set");
     }
   }
@@ -130,7 +131,7 @@ extern const Codec kTernGradCodec = {
     .name = "terngrad",
     .summary = "stochastic trits, 1.6 bits each",
     .encode = Encode,
-    .validate = Validate,
+    .validate = Validate<Check>,
     .decode = Decode,
     .addend = DecodedValues<Decode>,
     .facts = kFacts,

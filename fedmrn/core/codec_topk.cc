@@ -104,25 +104,26 @@ bool ForEachKept(const FrameView& frame, uint32_t k, uint32_t p, Visit visit) {
          PaddingIsZero(code, bits.position());
 }
 
-Status Validate(const FrameView& frame) {
+Status Check(const FrameView& frame) {
   if (frame.payload.size() < kFixedBytes) {
-    return PayloadError(ErrorCode::kTruncated, frame.payload.size(),
+    return PayloadError(frame, ErrorCode::kTruncated, frame.payload.size(),
                         "the payload ends before its counts");
   }
   const uint32_t k = KeptValues(frame);
   const uint32_t p = RiceParameter(frame);
   if (k == 0 || k > frame.params ||
       kFixedBytes + uint64_t{4} * k > frame.payload.size()) {
-    return PayloadError(ErrorCode::kBadValue, 0,
+    return PayloadError(frame, ErrorCode::kBadValue, 0,
                         std::to_string(k) + " kept values cannot be");
   }
   if (p > kMaxRice) {
-    return PayloadError(ErrorCode::kBadValue, kRiceOffset,
+    return PayloadError(frame, ErrorCode::kBadValue, kRiceOffset,
                         "Rice parameter " + std::to_string(p) + " exceeds 31");
   }
   FEDMRN_TRY(CheckFloats(frame, kFixedBytes, k));
   if (!ForEachKept(frame, k, p, [](uint32_t, uint64_t) {})) {
-    return PayloadError(ErrorCode::kBadFormat, kFixedBytes + size_t{4} * k,
+    return PayloadError(frame, ErrorCode::kBadFormat,
+                        kFixedBytes + size_t{4} * k,
                         "the positions do not fit the vector or the payload");
   }
   return Ok();
@@ -148,7 +149,7 @@ extern const Codec kTopKCodec = {
     .name = "topk",
     .summary = "the largest values and their positions",
     .encode = Encode,
-    .validate = Validate,
+    .validate = Validate<Check>,
     .decode = Decode,
     .addend = DecodedValues<Decode>,
     .facts = {&kKeptFact, 1},

@@ -1,4 +1,4 @@
-// How a client's private draws turn into uniform numbers. Plain definitions;
+// How draws turn into uniform numbers. Plain definitions;
 // the kernels do the same on vectors. All are symmetric about their middle,
 // never hit an end, and are exact in float32.
 #pragma once
@@ -31,15 +31,16 @@ inline float CentredFromWord(uint32_t word) {
   const int32_t odd = static_cast<int32_t>(2 * (word >> 10) + 1);
   return static_cast<float>(odd - (1 << 22)) * 0x1p-22f;
 }
-inline float DrawCentred(const PhiloxStream& stream, uint64_t i) {
-  return CentredFromWord(DrawWord(stream, i));
+
+// The i-th 16-bit half word.
+inline uint32_t HalfWord(const PhiloxStream& stream, uint64_t i) {
+  return DrawWord(stream, i / 2) >> (i % 2 * 16) & 0xFFFF;
 }
 
-// In (0, 65536), from the i-th 16-bit half word: fine enough for one local
-// step, whose masks are drawn anew in the next.
+// In (0, 65536), from the i-th half word: fine enough for one local step, whose
+// masks are drawn anew in the next.
 inline float DrawHalfWord(const PhiloxStream& stream, uint64_t i) {
-  const uint32_t half = DrawWord(stream, i / 2) >> (i % 2 * 16) & 0xFFFF;
-  return static_cast<float>(half) + 0.5f;
+  return static_cast<float>(HalfWord(stream, i)) + 0.5f;
 }
 
 // Words 0, 1, 2, ... of a stream, in order.

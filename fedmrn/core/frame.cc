@@ -4,6 +4,7 @@
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/float16.h"
+#include "fedmrn/core/philox.h"
 #include "fedmrn/core/scan.h"
 #include "fedmrn/core/wire.h"
 
@@ -65,6 +66,33 @@ Status CheckFinite(std::span<const float> values, const char* what) {
                                           std::to_string(i) + " is not finite"};
 }
 
+// Whether each extension is whole, and none is one that must be understood:
+// there are none yet.
+Status CheckExtensions(const wire::Header& header, ByteView bytes) {
+  if (header.extension_bytes > kMaxExtensionBytes) {
+    return At(wire::kExtensionBytes.offset, ErrorCode::kBadValue,
+              std::to_string(header.extension_bytes) +
+                  " extension bytes exceed the cap of 2^20");
+  }
+  const size_t end = header.payload_at();
+  for (size_t at = header.header_bytes(); at < end;) {
+    const size_t left = end - at;
+    if (left < wire::kExtensionHeadBytes ||
+        LoadLe<uint16_t>(bytes.data() + at + 2) >
+            left - wire::kExtensionHeadBytes) {
+      return At(at, ErrorCode::kBadFormat, "an extension is cut short");
+    }
+    const auto kind = LoadLe<uint16_t>(bytes.data() + at);
+    if (kind >= wire::kMustUnderstand) {
+      return At(at, ErrorCode::kBadFormat,
+                "unknown extension " + std::to_string(kind) +
+                    ", which must be understood");
+    }
+    at += wire::kExtensionHeadBytes + LoadLe<uint16_t>(bytes.data() + at + 2);
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<Bytes> EncodeFrame(const FrameHeader& given,
@@ -104,13 +132,15 @@ Result<Bytes> EncodeFrame(const FrameHeader& given,
     AppendLe(plain, frame);
   }
 
-  wire::WriteHeader(header, payload_bytes, frame.data());
+  const size_t plain_bytes = frame.size() - kFrameHeaderBytes - payload_bytes;
+  wire::WriteHeader(header, payload_bytes, static_cast<uint32_t>(plain_bytes),
+                    frame.data());
   frame.resize(frame.size() + kFrameChecksumBytes);
   wire::StoreChecksum(frame);
   return frame;
 }
 
-Result<FrameView> ParseFrame(ByteView bytes) {
+Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver) {
   if (bytes.size() < wire::kLeastFrameBytes) {
     return At(bytes.size(), ErrorCode::kTruncated,
               "a frame has at least " + std::to_string(wire::kLeastFrameBytes) +
@@ -121,10 +151,10 @@ Result<FrameView> ParseFrame(ByteView bytes) {
               "not a FedMRN frame (no FMRN)");
   }
   const wire::Header header = wire::ReadHeader(bytes);
-  if (header.version != kFrameVersion) {
+  if (!wire::IsKnownVersion(header.version)) {
     return At(wire::kVersion.offset, ErrorCode::kBadFormat,
               "frame version " + std::to_string(header.version) +
-                  "; this program reads version " +
+                  "; this program reads versions 1 and " +
                   std::to_string(kFrameVersion));
   }
 
@@ -133,8 +163,9 @@ Result<FrameView> ParseFrame(ByteView bytes) {
     return At(wire::kPayloadBytes.offset,
               header.frame_bytes() > bytes.size() ? ErrorCode::kTruncated
                                                   : ErrorCode::kBadFormat,
-              "header, " + std::to_string(header.payload_bytes) +
-                  " payload bytes, " + std::to_string(header.plain_bytes()) +
+              "header, " + std::to_string(header.extension_bytes) +
+                  " extension bytes, " + std::to_string(header.payload_bytes) +
+                  " payload bytes, " + std::to_string(header.plain_bytes) +
                   " plain bytes and checksum do not make a frame of " +
                   std::to_string(bytes.size()) + " bytes");
   }
@@ -155,19 +186,37 @@ Result<FrameView> ParseFrame(ByteView bytes) {
               "unknown flags " + std::to_string(header.flags));
   }
   if (header.reserved != 0) {
-    return At(wire::kReserved.offset, ErrorCode::kBadFormat,
+    return At(wire::kReservedInVersion1.offset, ErrorCode::kBadFormat,
               "reserved bytes are not 0");
   }
   FEDMRN_TRY(CheckHeader(header, *codec));
+  if (header.plain_bytes !=
+      uint64_t{header.plain_count} * header.plain_value_bytes()) {
+    return At(wire::kPlainBytes.offset, ErrorCode::kBadFormat,
+              std::to_string(header.plain_bytes) + " plain bytes are not " +
+                  std::to_string(header.plain_count) + " values");
+  }
+  FEDMRN_TRY(CheckExtensions(header, bytes));
+  if (header.params > receiver.max_params) {
+    return At(
+        wire::kParams.offset, ErrorCode::kForeign,
+        "the frame is of another model: " + std::to_string(header.params) +
+            " parameters are more than the receiver's " +
+            std::to_string(receiver.max_params));
+  }
   if (header.codec_param != 0 && !codec->uses_param) {
     return At(wire::kCodecParam.offset, ErrorCode::kBadValue,
               std::string(codec->name) + " takes no parameter");
   }
-  const size_t plain_at = wire::kPayload + header.payload_bytes;
-  const FrameView frame{
-      header, bytes.subspan(wire::kPayload, header.payload_bytes),
-      bytes.subspan(plain_at, header.plain_bytes()), bytes.size()};
-  FEDMRN_TRY(codec->validate(frame));
+  const size_t plain_at = header.payload_at() + header.payload_bytes;
+  FrameView frame{header,
+                  header.version,
+                  bytes.subspan(header.payload_at(), header.payload_bytes),
+                  bytes.subspan(plain_at, header.plain_bytes),
+                  header.payload_at(),
+                  bytes.size(),
+                  {}};
+  FEDMRN_TRY(codec->validate(frame, receiver.scratch));
 
   const size_t value_bytes = header.plain_value_bytes();
   for (uint32_t i = 0; i < frame.plain_count; ++i) {
@@ -181,6 +230,12 @@ Result<FrameView> ParseFrame(ByteView bytes) {
     }
   }
   return frame;
+}
+
+uint64_t ClientSeed(uint64_t run_seed, uint32_t round, uint64_t client) {
+  uint32_t words[2];
+  PhiloxWords({run_seed, Purpose::kClientSeed, round}, client, words);
+  return words[0] | uint64_t{words[1]} << 32;
 }
 
 void FrameView::CopyPlain(std::span<float> out) const {

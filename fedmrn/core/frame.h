@@ -16,20 +16,22 @@
 
 namespace fedmrn {
 
-inline constexpr uint8_t kFrameVersion = 1;
-inline constexpr size_t kFrameHeaderBytes = 72;
+inline constexpr uint8_t kFrameVersion = 2;  // written; 1 is read as well
+inline constexpr size_t kFrameHeaderBytes = 84;
 inline constexpr size_t kFrameChecksumBytes = 8;
 // Caps that a parser applies before it believes a count.
 inline constexpr uint64_t kMaxParams = uint64_t{1} << 32;
 inline constexpr uint32_t kMaxPlainValues = uint32_t{1} << 28;
+inline constexpr uint32_t kMaxExtensionBytes = uint32_t{1} << 20;
 
 struct FrameHeader {
   CodecId codec = CodecId::kFloat32;
   bool broadcast = false;   // the payload is the model itself, in floats
   bool plain_half = false;  // the plain section is float16 instead of float32
+  uint64_t run = 0;         // which training it belongs to
   uint32_t round = 0;
   uint64_t client = 0;
-  uint32_t examples = 0;     // the client's weight; 0 in broadcasts only
+  uint32_t examples = 0;     // the client's; 0 in broadcasts only
   uint64_t fingerprint = 0;  // of the model layout (layout.h)
   // The seed also feeds the rotation of DRIVE and EDEN. Kind kNone and
   // magnitude 0 for codecs without noise, seed 0 for those without a seed.
@@ -42,12 +44,27 @@ struct FrameHeader {
 
 // A frame that has passed every check. Points into the parsed bytes.
 struct FrameView : FrameHeader {
+  uint8_t version = kFrameVersion;
   ByteView payload;
   ByteView plain;
+  size_t payload_at = 0;  // where the payload is in the frame
   size_t frame_bytes = 0;
+  // What had to be unpacked to check the payload, if ParseFrame had room for
+  // it: the codec's addend.
+  ByteView unpacked;
 
   // Copies the plain section's values; `out` has plain_count of them.
   void CopyPlain(std::span<float> out) const;
+};
+
+// Who parses a frame.
+struct Receiver {
+  // What its model has: a short frame may claim many parameters, and checking
+  // them takes time.
+  uint64_t max_params = kMaxParams;
+  // If there is one, a payload that can only be checked by unpacking it is
+  // unpacked to it, so that whoever adds it up need not do it again.
+  Bytes* scratch = nullptr;
 };
 
 // Compresses `update` with header.codec and wraps it up. `plain` holds what is
@@ -60,8 +77,14 @@ Result<Bytes> EncodeFrame(const FrameHeader& header,
 
 // Checks everything: magic, version, codec, flags, counts, exact length,
 // checksum, the payload's inner structure, finite values. Allocates nothing
-// unless it fails, takes time linear in the input, and never reads beyond it.
-Result<FrameView> ParseFrame(ByteView bytes);
+// unless it fails, takes time linear in the input (or, for coded masks, in the
+// number of parameters), and never reads beyond it.
+Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver = {});
+
+// The seed that a client's frame must have: words 0 and 1 of block `client` of
+// the run seed's stream for this round (docs/wire-format.md). A client must not
+// choose its noise, so a server that knows the run seed refuses any other.
+uint64_t ClientSeed(uint64_t run_seed, uint32_t round, uint64_t client);
 
 // The update that a frame stands for; `out` has frame.params values.
 void DecodeUpdate(const FrameView& frame, std::span<float> out);

@@ -1,8 +1,10 @@
 #include "fedmrn/core/frame.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "fedmrn/core/float16.h"
+#include "fedmrn/core/philox.h"
 #include "fedmrn/core/test_util.h"
 #include "fedmrn/core/wire.h"
 
@@ -12,6 +14,7 @@ namespace {
 FrameHeader SomeHeader() {
   FrameHeader header;
   header.codec = CodecId::kMrnBinary;
+  header.run = 0x8877665544332211;
   header.round = 12;
   header.client = 0x1122334455667788;
   header.examples = 600;
@@ -60,6 +63,8 @@ TEST(Frame, EveryFieldSurvives) {
   EXPECT_EQ(frame.codec, CodecId::kMrnBinary);
   EXPECT_FALSE(frame.broadcast);
   EXPECT_FALSE(frame.plain_half);
+  EXPECT_EQ(frame.version, 2);
+  EXPECT_EQ(frame.run, 0x8877665544332211u);
   EXPECT_EQ(frame.round, 12u);
   EXPECT_EQ(frame.client, 0x1122334455667788u);
   EXPECT_EQ(frame.examples, 600u);
@@ -136,8 +141,10 @@ TEST(ParseFrame, SaysWhatAndWhere) {
   ExpectError({}, kTruncated, 0, "at least 80 bytes");
   ExpectError(With(good, wire::kMagic, 0x21212121), kBadFormat, wire::kMagic,
               "FMRN");
-  ExpectError(With(good, wire::kVersion, 2), kBadFormat, wire::kVersion,
-              "version 2");
+  for (uint8_t version : {0, 3}) {
+    ExpectError(With(good, wire::kVersion, version), kBadFormat, wire::kVersion,
+                "reads versions 1 and 2");
+  }
   ExpectError(With(good, wire::kCodec, 0), kBadFormat, wire::kCodec, "codec 0");
   ExpectError(With(good, wire::kCodec, 200), kBadFormat, wire::kCodec,
               "codec 200");
@@ -159,16 +166,22 @@ TEST(ParseFrame, SaysWhatAndWhere) {
               wire::kPayloadBytes, "payload");
   ExpectError(With(good, wire::kPayloadBytes, ~uint64_t{0}), kTruncated,
               wire::kPayloadBytes, "payload");
-  ExpectError(With(good, wire::kPlainCount, 0xFFFFFFFF), kTruncated,
+  ExpectError(With(good, wire::kPlainCount, 0xFFFFFFFF), kBadValue,
+              wire::kPlainCount, "plain values exceed");
+  ExpectError(With(good, wire::kPlainCount, 4), kBadFormat, wire::kPlainBytes,
+              "12 plain bytes are not 4 values");
+  ExpectError(With(good, wire::kPlainBytes, 0xFFFFFFFF), kTruncated,
               wire::kPayloadBytes, "plain");
+  ExpectError(With(good, wire::kExtensionBytes, 0xFFFFFFFF), kTruncated,
+              wire::kPayloadBytes, "extension");
   ExpectError(With(good, wire::kMagnitude, NAN), kBadValue, wire::kNoiseKind,
               "noise");
   ExpectError(With(good, wire::kMagnitude, 0.0f), kBadValue, wire::kNoiseKind,
               "noise");
-  ExpectError(With(good, wire::kCodecParam, 1), kBadValue, wire::kCodecParam,
-              "no parameter");
-  ExpectError(With(good, wire::kReserved, 1), kBadFormat, wire::kReserved,
-              "reserved");
+  ExpectError(With(good, wire::kCodecParam, 2), kBadValue, wire::kCodecParam,
+              "0 or 1");
+  ExpectError(With(good, wire::kCodecParam, 1), kBadFormat, wire::kPayload,
+              "tensors do not fit the payload");
   // 100 parameters leave four bits of the 13th byte over.
   ExpectError(With(good, wire::kPayload + 12, uint8_t{0xFF}), kBadFormat,
               wire::kPayload + 12, "bits");
@@ -179,6 +192,54 @@ TEST(ParseFrame, SaysWhatAndWhere) {
   Bytes damaged = good;
   damaged[wire::kPayload + 8] ^= 1;
   ExpectError(damaged, kBadChecksum, good.size() - 8, "checksum");
+}
+
+// A frame with these bytes of extensions.
+Bytes WithExtensions(ByteView extensions) {
+  Bytes frame = SomeFrame();
+  frame.insert(frame.begin() + wire::kPayload, extensions.begin(),
+               extensions.end());
+  return With(frame, wire::kExtensionBytes,
+              static_cast<uint32_t>(extensions.size()));
+}
+
+TEST(ParseFrame, SkipsExtensionsThatItMay) {
+  const Bytes bytes =
+      WithExtensions(Bytes{1, 0, 0, 0, 0xFF, 0x7F, 3, 0, 9, 9, 9});
+  const Result<FrameView> frame = ParseFrame(bytes);
+  ASSERT_TRUE(frame) << frame.error().ToString();
+  const Bytes plain = SomeFrame();
+  EXPECT_TRUE(
+      std::ranges::equal(frame->payload, ParseFrame(plain).value().payload));
+  EXPECT_EQ(frame->payload_at, wire::kPayload + 11);
+
+  using enum ErrorCode;
+  const size_t at = wire::kPayload;
+  ExpectError(WithExtensions(Bytes{1, 0, 0, 0, 0, 0x80, 0, 0}), kBadFormat,
+              at + 4, "extension 32768, which must be understood");
+  ExpectError(WithExtensions(Bytes{1, 0, 1, 0}), kBadFormat, at, "cut short");
+  ExpectError(WithExtensions(Bytes{1, 0, 0}), kBadFormat, at, "cut short");
+  ExpectError(WithExtensions(Bytes(kMaxExtensionBytes + 4)), kBadValue,
+              wire::kExtensionBytes, "2^20");
+  // What is wrong behind extensions is found where it is.
+  ExpectError(With(bytes, wire::kParams, 1000), kBadFormat, at + 11, "payload");
+}
+
+TEST(ParseFrame, KnowsItsReceiver) {
+  const Bytes frame = SomeFrame();
+  EXPECT_TRUE(ParseFrame(frame, {.max_params = 100}));
+  EXPECT_EQ(ParseFrame(frame, {.max_params = 99}).error().code,
+            ErrorCode::kForeign);
+}
+
+TEST(ClientSeed, IsWhatTheSpecificationSays) {
+  // Philox of {client, 0, round, 7} with the run seed as its key.
+  const auto words = ref::Philox4x32({5, 0, 3, 7}, {0x89ABCDEF, 0x01234567});
+  EXPECT_EQ(ClientSeed(0x0123456789ABCDEF, 3, 5),
+            words[0] | uint64_t{words[1]} << 32);
+  const auto far = ref::Philox4x32({5, 9, 3, 7}, {0x89ABCDEF, 0x01234567});
+  EXPECT_EQ(ClientSeed(0x0123456789ABCDEF, 3, 5 + (uint64_t{9} << 32)),
+            far[0] | uint64_t{far[1]} << 32);
 }
 
 TEST(ParseFrame, FloatPayloadsMustBeFinite) {

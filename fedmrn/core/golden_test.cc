@@ -1,6 +1,7 @@
 // Frames of testdata/frames must come out of the encoder to the byte, and
-// decode to the values beside them. testdata/decode_frames.py, which shares no
-// code with the core, checks the same files against docs/wire-format.md.
+// decode to the values beside them; those of testdata/frames-1, of the format's
+// version 1, must still decode. testdata/decode_frames.py, which shares no code
+// with the core, checks the same files against docs/wire-format.md.
 //
 // After a deliberate change of the format: FEDMRN_WRITE_GOLDEN=1 core_test
 // --gtest_filter=Golden.*, and a new kFrameVersion.
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/test_util.h"
 
@@ -34,10 +36,13 @@ struct GoldenCase {
   EncodeOptions options;
   size_t params = 99;
   size_t plain = 4;
-  float times = 1;  // the usual update
+  float times = 1;     // the usual update
+  bool zeros = false;  // instead of the usual update, of either sign
 };
 
 constexpr uint32_t kSegments[] = {72, 20, 7};
+// The second one's mask is not worth a table.
+constexpr uint32_t kLongSegments[] = {2000, 2, 2097};
 
 std::vector<GoldenCase> Cases() {
   std::vector<GoldenCase> cases;
@@ -45,6 +50,7 @@ std::vector<GoldenCase> Cases() {
     GoldenCase c;
     c.name = std::move(name);
     c.header.codec = codec;
+    c.header.run = 0x1817161514131211;
     c.header.round = 3;
     c.header.client = 41;
     c.header.examples = 600;
@@ -82,6 +88,7 @@ std::vector<GoldenCase> Cases() {
   GoldenCase& whole_bytes = add("mrn-binary-bernoulli-40", CodecId::kMrnBinary);
   whole_bytes.header.noise.kind = NoiseKind::kBernoulli;
   whole_bytes.params = 40;
+  whole_bytes.options.segments = {};
   whole_bytes.plain = 0;
   GoldenCase& half = add("mrn-signed-gaussian-f16", CodecId::kMrnSigned);
   half.header.noise.kind = NoiseKind::kGaussian;
@@ -93,6 +100,23 @@ std::vector<GoldenCase> Cases() {
   GoldenCase& single = add("eden-zero", CodecId::kEden);
   single.params = 1;
   single.options.segments = {};
+  GoldenCase& second_seed = add("mrn-binary-seed-2", CodecId::kMrnBinary);
+  second_seed.header.noise.seed = 0xFEDCBA9876543210;
+  add("float32-zeros", CodecId::kFloat32).zeros = true;
+  // Long enough for entropy coding to pay.
+  for (const NoiseKind kind :
+       {NoiseKind::kUniform, NoiseKind::kGaussian, NoiseKind::kBernoulli}) {
+    for (const CodecId codec : {CodecId::kMrnBinary, CodecId::kMrnSigned}) {
+      const char* const noises[] = {"", "uniform", "gaussian", "bernoulli"};
+      GoldenCase& coded = add(std::string(FindCodec(codec)->name) + "-coded-" +
+                                  noises[static_cast<int>(kind)],
+                              codec);
+      coded.header.noise.kind = kind;
+      coded.params = 4099;
+      coded.options.segments = kLongSegments;
+      coded.times = 0x1p-1f;
+    }
+  }
   GoldenCase& broadcast = add("broadcast", CodecId::kFloat32);
   broadcast.header.broadcast = true;
   broadcast.header.examples = 0;
@@ -112,6 +136,7 @@ TEST(Golden, FramesAndValues) {
       update[i] = c.times *
                   static_cast<float>(static_cast<int>(i * 37 % 101) - 50) *
                   0x1p-13f;
+      if (c.zeros) update[i] = i % 2 == 0 ? 0.0f : -0.0f;
     }
     const auto plain = std::span(all_plain).first(c.plain);
     const Bytes frame = EncodeFrame(c.header, c.options, update, plain).value();
@@ -129,19 +154,105 @@ TEST(Golden, FramesAndValues) {
   }
 }
 
+TEST(Golden, FramesOfVersion1) {
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(FEDMRN_TESTDATA "/frames-1")) {
+    if (entry.path().extension() != ".frame") continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    const Bytes bytes = ReadFile(entry.path().string());
+    const Result<FrameView> frame = ParseFrame(bytes);
+    ASSERT_TRUE(frame) << frame.error().ToString();
+    EXPECT_EQ(frame->version, 1);
+    EXPECT_EQ(frame->run, 0u);
+    std::vector<float> values(frame->params);
+    DecodeUpdate(*frame, values);
+    const ByteView value_bytes(reinterpret_cast<const uint8_t*>(values.data()),
+                               4 * values.size());
+    EXPECT_EQ(ReadFile(std::filesystem::path(entry.path())
+                           .replace_extension(".values")
+                           .string()),
+              Bytes(value_bytes.begin(), value_bytes.end()));
+    ++files;
+  }
+  EXPECT_EQ(files, 22);
+}
+
+// Whole rounds: a model and updates in, a model out, all of them frames.
+TEST(Golden, Rounds) {
+  const bool write = std::getenv("FEDMRN_WRITE_GOLDEN") != nullptr;
+  for (const CodecId codec :
+       {CodecId::kFloat32, CodecId::kMrnBinary, CodecId::kMrnSigned}) {
+    const std::string name(FindCodec(codec)->name);
+    SCOPED_TRACE(name);
+    const std::string folder = FEDMRN_TESTDATA "/rounds/" + name + "/";
+    const auto golden = [&](const std::string& file, const Bytes& frame) {
+      if (write) WriteFile(folder + file, frame);
+      EXPECT_EQ(ReadFile(folder + file), frame) << file;
+    };
+    constexpr size_t kParams = 1200;
+    RoundSpec spec;
+    spec.run = 77;
+    spec.run_seed = 1;
+    spec.round = 5;
+    spec.params = kParams;
+    spec.plain_count = 2;
+    spec.codec = codec;
+    const bool masked = FindCodec(codec)->uses_noise;
+    if (masked) {
+      spec.noise = NoiseKind::kUniform;
+      spec.magnitude = 0.01f;
+    }
+    std::vector<float> weights = Normal(1, kParams, 0.1f), plain = {1, 0.5f};
+    const auto model = [&](uint32_t round) {
+      FrameHeader header;
+      header.broadcast = true;
+      header.run = spec.run;
+      header.round = round;
+      return EncodeFrame(header, {}, weights, plain).value();
+    };
+    golden("before.frame", model(5));
+    Aggregator aggregator = Aggregator::Create(spec).value();
+    for (uint32_t client = 0; client < 3; ++client) {
+      FrameHeader header;
+      header.codec = codec;
+      header.run = spec.run;
+      header.round = spec.round;
+      header.client = client;
+      header.examples = 100 + 201 * client;
+      if (masked) {
+        header.noise = {spec.noise, spec.magnitude, ClientSeed(1, 5, client)};
+      }
+      EncodeOptions options;
+      options.entropy = client != 1;  // for the sum it makes no difference
+      const float c = 1.1f + static_cast<float>(client);
+      const Bytes frame =
+          EncodeFrame(header, options, Normal(9 + client, kParams, 0.001f),
+                      std::vector<float>{c, 1 / c})
+              .value();
+      golden("client-" + std::to_string(client) + ".frame", frame);
+      ASSERT_TRUE(aggregator.Add(frame).ok());
+    }
+    ASSERT_TRUE(aggregator.Finish(weights, plain).ok());
+    golden("after.frame", model(6));
+  }
+}
+
 // Made by testdata/decode_frames.py: a good checksum over something wrong.
 TEST(Golden, RefusedFrames) {
   int files = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(FEDMRN_TESTDATA "/refused")) {
-    SCOPED_TRACE(entry.path().filename().string());
-    const auto parsed = ParseFrame(ReadFile(entry.path().string()));
-    ASSERT_FALSE(parsed.ok());
-    EXPECT_NE(parsed.error().code, ErrorCode::kBadChecksum);
-    EXPECT_NE(parsed.error().offset, Error::kNoOffset);
-    ++files;
+  for (const char* folder : {"/refused", "/refused-1"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::string(FEDMRN_TESTDATA) + folder)) {
+      SCOPED_TRACE(entry.path().filename().string());
+      const auto parsed = ParseFrame(ReadFile(entry.path().string()));
+      ASSERT_FALSE(parsed.ok());
+      EXPECT_NE(parsed.error().code, ErrorCode::kBadChecksum);
+      EXPECT_NE(parsed.error().offset, Error::kNoOffset);
+      ++files;
+    }
   }
-  EXPECT_GE(files, 30);
+  EXPECT_GE(files, 80);
 }
 
 }  // namespace

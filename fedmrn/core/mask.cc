@@ -211,14 +211,14 @@ void MaskedStep(const Masking& masking, const LocalStep& at,
   run(masking, at, weights, gradient, update, effective);
 }
 
-// The final mask's bits of one tile, from 32-bit draws.
+// The final mask's bits of one tile, from its dither.
 template <MaskKind kKind, bool kStochastic>
 HWY_INLINE void FinalTile(const int16_t* HWY_RESTRICT odds,
-                          const uint32_t* HWY_RESTRICT words, float unit,
+                          const uint16_t* HWY_RESTRICT dither, float unit,
                           const float* update, uint8_t* HWY_RESTRICT bits) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
-  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> du16;
   const hn::Rebind<int16_t, decltype(d)> d16;
   const size_t lanes = hn::Lanes(d);
   const auto zero = hn::Zero(d);
@@ -238,16 +238,16 @@ HWY_INLINE void FinalTile(const int16_t* HWY_RESTRICT odds,
       const auto along = hn::Xor(u, hn::And(n, hn::SignBit(d)));
       auto keep = hn::Gt(along, zero);
       if constexpr (kStochastic) {
-        const auto r = hn::ShiftRight<10>(hn::Load(du, words + at));
-        const auto odd = hn::Add(hn::BitCast(di, hn::Add(r, r)), one);
+        const auto k = hn::PromoteTo(di, hn::Load(du16, dither + at));
+        const auto w = hn::Add(hn::Add(k, k), one);
         if constexpr (kKind == MaskKind::kBinary) {
           const auto uniform =
-              hn::Mul(hn::ConvertTo(d, odd), hn::Set(d, 0x1p-23f));
+              hn::Mul(hn::ConvertTo(d, w), hn::Set(d, 0x1p-17f));
           keep = hn::Lt(hn::Mul(uniform, a), along);
         } else {
           const auto centred =
-              hn::Mul(hn::ConvertTo(d, hn::Sub(odd, hn::Set(di, 1 << 22))),
-                      hn::Set(d, 0x1p-22f));
+              hn::Mul(hn::ConvertTo(d, hn::Sub(w, hn::Set(di, 1 << 16))),
+                      hn::Set(d, 0x1p-16f));
           const auto positive = hn::Lt(hn::Mul(centred, a), u);
           keep = hn::Xor(positive, hn::Lt(n, zero));
         }
@@ -268,10 +268,10 @@ HWY_INLINE void FinalTile(const int16_t* HWY_RESTRICT odds,
 template <MaskKind kKind, bool kStochastic>
 HWY_INLINE void FinalAll(const Masking& masking, std::span<const float> update,
                          std::span<uint8_t> bits) {
-  const PhiloxStream draws{masking.draw_seed, Purpose::kEncode, 0};
+  const PhiloxStream dither{masking.noise.seed, Purpose::kDither, 0};
   const float unit = NoiseUnit(masking.noise);
   alignas(64) int16_t odds[kTile];
-  alignas(64) uint32_t words[kTile];
+  alignas(64) uint32_t words[kTile / 2];
   // Room behind the last byte: a target may store more than it means.
   alignas(64) uint8_t packed[kTile / 8 + 64];
   alignas(64) float padded[kTile];
@@ -283,8 +283,9 @@ HWY_INLINE void FinalAll(const Masking& masking, std::span<const float> update,
       u = padded;
     }
     NoiseTile(masking.noise, i / kTile, odds);
-    if (kStochastic) PhiloxBlocks(draws, i / 4, kTile / 4, words);
-    FinalTile<kKind, kStochastic>(odds, words, unit, u, packed);
+    if (kStochastic) PhiloxBlocks(dither, i / 8, kTile / 8, words);
+    FinalTile<kKind, kStochastic>(
+        odds, reinterpret_cast<const uint16_t*>(words), unit, u, packed);
     const size_t bytes = BytesForBits(count);
     if (count % 8 != 0) {
       packed[bytes - 1] &= static_cast<uint8_t>((1u << (count % 8)) - 1);
@@ -383,7 +384,7 @@ void MaskedStep(const Masking& masking, const LocalStep& at,
 
 void FinalMask(const Masking& masking, std::span<const float> update,
                std::span<uint8_t> bits) {
-  const PhiloxStream draws{masking.draw_seed, Purpose::kEncode, 0};
+  const PhiloxStream dither{masking.noise.seed, Purpose::kDither, 0};
   std::fill(bits.begin(), bits.end(), uint8_t{0});
   for (size_t i = 0; i < update.size(); ++i) {
     const float u = update[i];
@@ -391,13 +392,14 @@ void FinalMask(const Masking& masking, std::span<const float> update,
     ref::NoiseValues(masking.noise, i, {&n, 1});
     const float a = std::fabs(n);
     const float along = n < 0 ? -u : u;
+    const auto w = static_cast<float>(2 * HalfWord(dither, i) + 1);
     bool keep;
     if (!masking.stochastic) {
       keep = along > 0;
     } else if (masking.kind == MaskKind::kBinary) {
-      keep = DrawUniform(draws, i) * a < along;
+      keep = w * 0x1p-17f * a < along;
     } else {
-      const bool positive = DrawCentred(draws, i) * a < u;
+      const bool positive = (w - 0x1p16f) * 0x1p-16f * a < u;
       keep = positive != (n < 0);
     }
     if (keep) bits[i / 8] |= static_cast<uint8_t>(1u << (i % 8));

@@ -3,8 +3,11 @@
 // the forward pass u is replaced by masked noise n*m, more and more so as the
 // round goes on. Only the final mask leaves the client, one bit a parameter.
 //
-// All draws come from Philox streams of `draw_seed`, which stays private to the
-// client, so a step is a pure function of its arguments.
+// The draws of local steps come from Philox streams of `draw_seed`, which stays
+// private to the client. The final mask is drawn with a dither of the noise's
+// own seed: its law is the same, and a receiver, who knows the dither, can be
+// told the mask in fewer bits (bit_context.h). So all of this is a pure
+// function of its arguments.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +27,7 @@ struct Masking {
   bool stochastic = true;   // SM (Eqs. 6, 7); false: DM, m = 1 iff u*n > 0
   bool progressive = true;  // PM: mask each parameter with probability step/S
   Noise noise;
-  uint64_t draw_seed = 0;
+  uint64_t draw_seed = 0;  // of local steps
 };
 
 // Where a local step stands: the paper's tau (1-based) and S, and eta.
@@ -47,8 +50,9 @@ void MaskedStep(const Masking& masking, const LocalStep& at,
                 std::span<const float> weights, std::span<const float> gradient,
                 std::span<float> update, std::span<float> effective);
 
-// The final mask M(u, G(s)) (line 20), straight into packed bits: bit i is 1
-// where m_i = 1; the bits behind the last parameter are zero. `bits` has
+// The final mask M(u, G(s)) (line 20), m_i = 1 with probability p_i (Eqs. 6, 7)
+// to the nearest 1/65536, straight into packed bits: bit i is 1 where m_i = 1;
+// the bits behind the last parameter are zero. `bits` has
 // BytesForBits(update.size()) bytes.
 void FinalMask(const Masking& masking, std::span<const float> update,
                std::span<uint8_t> bits);

@@ -11,13 +11,14 @@
 namespace fedmrn {
 
 // What a stream's numbers are for; keeps streams of one seed independent.
-// Part of the wire format (kNoise, kRotation): never renumber.
+// Part of the wire format (kNoise, kRotation, kClientSeed, kDither): never
+// renumber.
 enum class Purpose : uint32_t {
   kNoise = 0,     // G(seed): shared by client and server
   kRotation = 1,  // DRIVE's and EDEN's random signs: shared as well
   kStep = 2,      // mask and PM draws of a local step; `sub` is the step
-  kEncode = 3,    // draws of the final mask and of stochastic codecs
-  // The simulator's; never on the wire.
+  kEncode = 3,    // draws of stochastic codecs but the masks'
+  // The simulator's; but for kClientSeed, never on the wire.
   kInit = 4,        // initial weights; `sub` is the tensor
   kPartition = 5,   // which client has which examples
   kSample = 6,      // which clients a round takes; `sub` is the round
@@ -28,6 +29,8 @@ enum class Purpose : uint32_t {
   kSynthetic = 11,  // generated data
   kDropout = 12,    // of a network; `sub` is the local step
   kSubset = 13,     // which part of a data set is used
+  // Shared by client and server again.
+  kDither = 14,  // draws of the final mask
 };
 
 // Ten rounds, Philox's usual number; seven for the draws of local steps, which

@@ -13,7 +13,7 @@ bool HasMagic(ByteView bytes) {
 }
 
 Header ReadHeader(ByteView frame) {
-  FEDMRN_CHECK(frame.size() >= kFrameHeaderBytes);
+  FEDMRN_CHECK(frame.size() >= kHeaderBytesOfVersion1);
   const uint8_t* from = frame.data();
   Header header;
   header.version = kVersion.Load(from);
@@ -31,12 +31,22 @@ Header ReadHeader(ByteView frame) {
   header.payload_bytes = kPayloadBytes.Load(from);
   header.plain_count = kPlainCount.Load(from);
   header.codec_param = kCodecParam.Load(from);
-  header.reserved = kReserved.Load(from);
+  if (header.version == 1) {
+    header.plain_bytes =
+        uint64_t{header.plain_count} * header.plain_value_bytes();
+    header.reserved = kReservedInVersion1.Load(from);
+  } else {
+    header.plain_bytes = kPlainBytes.Load(from);
+    if (frame.size() >= kFrameHeaderBytes) {
+      header.run = kRun.Load(from);
+      header.extension_bytes = kExtensionBytes.Load(from);
+    }
+  }
   return header;
 }
 
 void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
-                 uint8_t* frame) {
+                 uint32_t plain_bytes, uint8_t* frame) {
   kMagic.Store(kMagicValue, frame);
   kVersion.Store(kFrameVersion, frame);
   kCodec.Store(static_cast<uint8_t>(header.codec), frame);
@@ -54,7 +64,9 @@ void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
   kPlainCount.Store(header.plain_count, frame);
   kMagnitude.Store(header.noise.magnitude, frame);
   kCodecParam.Store(header.codec_param, frame);
-  kReserved.Store(0, frame);
+  kPlainBytes.Store(plain_bytes, frame);
+  kRun.Store(header.run, frame);
+  kExtensionBytes.Store(0, frame);
 }
 
 uint64_t ComputeChecksum(ByteView frame) {

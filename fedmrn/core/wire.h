@@ -37,17 +37,34 @@ inline constexpr Field<uint64_t> kPayloadBytes{48};
 inline constexpr Field<uint32_t> kPlainCount{56};
 inline constexpr Field<float> kMagnitude{60};
 inline constexpr Field<uint32_t> kCodecParam{64};
-inline constexpr Field<uint32_t> kReserved{68};
+inline constexpr Field<uint32_t> kPlainBytes{68};
+inline constexpr Field<uint64_t> kRun{72};
+inline constexpr Field<uint32_t> kExtensionBytes{80};
+// Of a frame without extensions.
 inline constexpr size_t kPayload = kFrameHeaderBytes;
-static_assert(kReserved.end() == kPayload);
+static_assert(kExtensionBytes.end() == kPayload);
+
+// A header of version 1 ends before the run; its last field must be 0.
+inline constexpr Field<uint32_t> kReservedInVersion1 = {kPlainBytes.offset};
+inline constexpr size_t kHeaderBytesOfVersion1 = kRun.offset;
 
 inline constexpr uint32_t kMagicValue = 0x4e524d46;  // the bytes "FMRN"
 inline constexpr uint8_t kPlainHalfFlag = 1;
 inline constexpr uint8_t kBroadcastFlag = 2;
 
-// What the shortest frame has: a header, no payload and a checksum.
+// An extension is u16 kind | u16 length | bytes. A reader skips kinds that it
+// does not know, but refuses those from here on.
+inline constexpr uint16_t kMustUnderstand = 0x8000;
+inline constexpr size_t kExtensionHeadBytes = 4;
+
+// What the shortest frame of any version has: a header, no payload and a
+// checksum.
 inline constexpr size_t kLeastFrameBytes =
-    kFrameHeaderBytes + kFrameChecksumBytes;
+    kHeaderBytesOfVersion1 + kFrameChecksumBytes;
+
+constexpr bool IsKnownVersion(uint8_t version) {
+  return version == 1 || version == kFrameVersion;
+}
 
 // A header as its bytes have it. Nothing has been checked: codec and noise may
 // be values that their types do not name.
@@ -55,16 +72,19 @@ struct Header : FrameHeader {
   uint8_t version = kFrameVersion;
   uint8_t flags = 0;
   uint64_t payload_bytes = 0;
-  uint32_t reserved = 0;
+  uint64_t plain_bytes = 0;
+  uint32_t extension_bytes = 0;
+  uint32_t reserved = 0;  // version 1 only
 
-  size_t plain_value_bytes() const { return plain_half ? 2 : 4; }
-  uint64_t plain_bytes() const {
-    return uint64_t{plain_count} * plain_value_bytes();
+  size_t header_bytes() const {
+    return version == 1 ? kHeaderBytesOfVersion1 : kFrameHeaderBytes;
   }
+  size_t payload_at() const { return header_bytes() + extension_bytes; }
+  size_t plain_value_bytes() const { return plain_half ? 2 : 4; }
   // The length of a whole frame with this header; a claim beyond 64 bits is
   // their largest value, which no frame has.
   uint64_t frame_bytes() const {
-    const uint64_t others = kLeastFrameBytes + plain_bytes();
+    const uint64_t others = payload_at() + plain_bytes + kFrameChecksumBytes;
     constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
     return payload_bytes > kMost - others ? kMost : others + payload_bytes;
   }
@@ -73,13 +93,14 @@ struct Header : FrameHeader {
 // Whether the bytes begin as every frame does.
 bool HasMagic(ByteView bytes);
 
-// The fields of the first kFrameHeaderBytes bytes, which must be there.
+// The fields of the header, of which kHeaderBytesOfVersion1 bytes must be
+// there; what is missing of a longer one is 0.
 Header ReadHeader(ByteView frame);
 
 // The inverse, with the magic and this version's constants; what the flags say
 // is taken from the header's own bools.
 void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
-                 uint8_t* frame);
+                 uint32_t plain_bytes, uint8_t* frame);
 
 // The checksum that a frame should end in, over all bytes before it, and the
 // one that it does end in. A frame has at least kFrameChecksumBytes.

@@ -35,7 +35,9 @@ const std::vector<Named> kFields = {
     Name("plain_count", kPlainCount),
     Name("magnitude", kMagnitude),
     Name("codec_param", kCodecParam),
-    Name("reserved", kReserved),
+    Name("plain_bytes", kPlainBytes),
+    Name("run", kRun),
+    Name("extension_bytes", kExtensionBytes),
 };
 
 TEST(Wire, FieldsFillTheHeader) {
@@ -82,8 +84,9 @@ TEST(Wire, HeadersComeBack) {
   header.codec_param = 6;
   header.params = uint64_t{7} << 40;
   header.plain_count = 8;
+  header.run = uint64_t{10} << 40;
   Bytes bytes(kFrameHeaderBytes, 0xFF);
-  WriteHeader(header, uint64_t{9} << 40, bytes.data());
+  WriteHeader(header, uint64_t{9} << 40, 11, bytes.data());
   EXPECT_TRUE(HasMagic(bytes));
   EXPECT_EQ(std::string(bytes.begin(), bytes.begin() + 4), "FMRN");
 
@@ -104,15 +107,17 @@ TEST(Wire, HeadersComeBack) {
   EXPECT_EQ(read.params, header.params);
   EXPECT_EQ(read.payload_bytes, uint64_t{9} << 40);
   EXPECT_EQ(read.plain_count, header.plain_count);
-  EXPECT_EQ(read.reserved, 0u);
+  EXPECT_EQ(read.plain_bytes, 11u);
+  EXPECT_EQ(read.run, header.run);
+  EXPECT_EQ(read.extension_bytes, 0u);
 }
 
 TEST(Wire, LengthsDoNotWrap) {
   Header header;
   header.payload_bytes = 10;
-  header.plain_count = 3;
-  EXPECT_EQ(header.frame_bytes(), 80u + 10 + 12);
-  header.plain_half = true;
+  header.plain_bytes = 6;
+  EXPECT_EQ(header.frame_bytes(), 92u + 10 + 6);
+  header.version = 1;
   EXPECT_EQ(header.frame_bytes(), 80u + 10 + 6);
   constexpr uint64_t kMost = ~uint64_t{0};
   for (uint64_t payload : {kMost, kMost - 7, kMost - 85, kMost - 86}) {

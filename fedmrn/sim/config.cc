@@ -18,6 +18,7 @@
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/sha256.h"
 #include "fedmrn/base/similar.h"
 #include "fedmrn/core/noise.h"
 #include "fedmrn/sim/toml.h"
@@ -779,6 +780,20 @@ std::vector<std::pair<std::string, std::string>> ConfigValues(
     values.emplace_back(row.key.name, ValueText(row.place(copy), row.check));
   }
   return values;
+}
+
+uint64_t RunId(const Config& config) {
+  const auto values = ConfigValues(config);
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!ConfigKeys()[i].changes_results ||
+        values[i].first.starts_with("faults.") ||
+        values[i].first == "rounds.deadline_s") {
+      continue;
+    }
+    text += values[i].first + " = " + values[i].second + "\n";
+  }
+  return std::stoull(Sha256Hex(AsBytes(text)).substr(0, 16), nullptr, 16);
 }
 
 std::string ConfigToml(const Config& config) {

@@ -116,4 +116,8 @@ std::string KeysMarkdown();
 // method.
 bool HasFixedDefault(const ConfigKey& key);
 
+// In all frames of the run: a hash of all settings that are part of it, but
+// not of what befalls it (faults, a deadline).
+uint64_t RunId(const Config& config);
+
 }  // namespace fedmrn::sim

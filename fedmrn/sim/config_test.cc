@@ -103,6 +103,7 @@ TEST(ConfigTest, Example) {
       {"method.magnitude", "0.01"},
       {"method.stochastic", "true"},
       {"method.progressive", "true"},
+      {"method.coding", "\"entropy\""},
       {"method.update", "\"float32\""},
       {"method.dense", "\"float32\""},
       {"method.keep", "0.03"},

@@ -10,8 +10,8 @@ std::span<const ExecutorRow> Executors() {
 }
 
 client::Settings ClientSettingsOf(const Config& config) {
-  return {config.seed, train::FindMethod(config.method.name), config.method,
-          config.train};
+  return {RunId(config), config.seed, train::FindMethod(config.method.name),
+          config.method, config.train};
 }
 
 }  // namespace fedmrn::sim

@@ -47,7 +47,8 @@ class ThreadExecutorTest : public testing::Test {
   }
 
   Bytes Broadcast(uint32_t round = 4) const {
-    return *EncodeModel(task_.model.layout.Fingerprint(), round, model_);
+    return *EncodeModel(config_, task_.model.layout.Fingerprint(), round,
+                        model_);
   }
 
   std::vector<Answer> Execute(uint32_t workers, ByteView broadcast,
@@ -244,11 +245,12 @@ TEST_F(ThreadExecutorTest, ErrorFeedback) {
     Workers threads(task_, 1);
     std::vector<double> sent(train::kFakeParams), updates(train::kFakeParams);
     for (uint32_t round = 1; round <= 5; ++round) {
-      const Bytes broadcast = Broadcast(round);
       // Only every other frame is counted; what was refused is not forgotten.
       const bool counted = round % 2 == 1;
       const auto add = [&](const Config& config, client::States& from,
                            std::vector<double>& sum) {
+        const Bytes broadcast = *EncodeModel(
+            config, task_.model.layout.Fingerprint(), round, model_);
         const Answer answer =
             Execute(config, threads, from, {round, 0, Ids{3}, broadcast},
                     counted ? Ids{3} : Ids{})[0];
@@ -428,15 +430,16 @@ TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
     return Failures(Execute(2, *broadcast, clients_));
   };
   const std::set<std::string> another = {
-      "the broadcast is of another model or round"};
-  EXPECT_EQ(failures(EncodeModel(fingerprint + 1, 4, model_)), another);
-  EXPECT_EQ(failures(EncodeModel(fingerprint, 5, model_)), another);
+      "the broadcast is of another model, run or round"};
+  EXPECT_EQ(failures(EncodeModel(config_, fingerprint + 1, 4, model_)),
+            another);
+  EXPECT_EQ(failures(EncodeModel(config_, fingerprint, 5, model_)), another);
   GlobalModel longer = model_, shorter = model_, denser = model_;
   longer.weights.push_back(0);
   shorter.weights.pop_back();
   denser.plain.pop_back();
   for (const GlobalModel* model : {&longer, &shorter, &denser}) {
-    EXPECT_EQ(failures(EncodeModel(fingerprint, 4, *model)), another);
+    EXPECT_EQ(failures(EncodeModel(config_, fingerprint, 4, *model)), another);
   }
   FrameHeader update;
   update.round = 4;

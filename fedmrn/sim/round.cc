@@ -43,7 +43,7 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
       SampleClients(config.seed, round, attempt, context.clients,
                     config.rounds.clients_per_round);
   const Bytes broadcast =
-      FEDMRN_TRY(EncodeModel(context.fingerprint, round, model));
+      FEDMRN_TRY(EncodeModel(config, context.fingerprint, round, model));
   book.Send(clients.size(), broadcast.size());
 
   // Lines 5-8: each client trains and answers with a frame, which is checked
@@ -137,6 +137,8 @@ GlobalModel NetworkOf(const Config& config, const train::Task& task,
 RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
                       uint32_t round, const GlobalModel& model) {
   RoundSpec spec;
+  spec.run = RunId(config);
+  spec.run_seed = config.seed;
   spec.round = round;
   spec.fingerprint = fingerprint;
   spec.params = model.weights.size();
@@ -170,11 +172,12 @@ std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
   return chosen;
 }
 
-Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
-                          const GlobalModel& model) {
+Result<Bytes> EncodeModel(const Config& config, uint64_t fingerprint,
+                          uint32_t round, const GlobalModel& model) {
   FrameHeader header;
   header.codec = CodecId::kFloat32;
   header.broadcast = true;
+  header.run = RunId(config);
   header.round = round;
   header.fingerprint = fingerprint;
   return EncodeFrame(header, {}, model.weights, model.plain);

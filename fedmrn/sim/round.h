@@ -52,7 +52,7 @@ std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
                                     uint32_t sampled);
 
 // The model as it goes to clients and into checkpoints.
-Result<Bytes> EncodeModel(uint64_t fingerprint, uint32_t round,
-                          const GlobalModel& model);
+Result<Bytes> EncodeModel(const Config& config, uint64_t fingerprint,
+                          uint32_t round, const GlobalModel& model);
 
 }  // namespace fedmrn::sim

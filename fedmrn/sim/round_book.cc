@@ -26,7 +26,7 @@ bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
     row_.encode_s += answer->encode_s;
     row_.uplink_bytes += answer->frame.size();
     ++frames_;
-    const FrameView frame = FEDMRN_TRY(ParseFrame(answer->frame));
+    const FrameView frame = FEDMRN_TRY(sum.Parse(answer->frame));
     row_.payload_bytes += frame.payload.size();
     row_.plain_bytes += frame.plain.size();
     if (frame.client != client) {  // it may speak for nobody but itself

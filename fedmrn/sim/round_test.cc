@@ -146,13 +146,14 @@ class RunRoundTest : public testing::Test {
   FrameHeader HeaderOf(uint32_t client) const {
     FrameHeader header;
     header.codec = train::FindMethod(config_.method.name)->codec;
+    header.run = RunId(config_);
     header.round = kRound;
     header.client = client;
     header.examples = ExamplesOf(client);
     header.fingerprint = fingerprint_;
     if (FindCodec(header.codec)->uses_noise) {
       header.noise = {config_.method.mask.noise, config_.method.mask.magnitude,
-                      client};
+                      ClientSeed(config_.seed, kRound, client)};
     }
     return header;
   }

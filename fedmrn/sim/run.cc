@@ -138,7 +138,8 @@ class RunFolder {
   Status Checkpointed(const State& state) const {
     if (!exists()) return Ok();
     const uint32_t round = state.rows.empty() ? 0 : state.rows.back().round;
-    Result<Bytes> model = EncodeModel(fingerprint_, round, state.model);
+    Result<Bytes> model =
+        EncodeModel(config_, fingerprint_, round, state.model);
     if (!model) return model.error();
     const Status saved = results::SaveCheckpoint(
         Path("checkpoints"), {ConfigToml(config_), state.started, state.rows,

@@ -413,13 +413,35 @@ TEST_F(Runs, AllCheckpointsDamaged) {
   EXPECT_EQ(Contents(), before);
 }
 
+// Entropy coding changes nothing but bytes.
+TEST_F(Runs, CodingLeavesTheModelAsItIs) {
+  for (const char* method : {"fedmrn", "fedmrns", "fedavg-sm"}) {
+    SCOPED_TRACE(method);
+    std::string models[2];
+    uint64_t bytes[2];
+    for (const bool entropy : {false, true}) {
+      const Config config = Tiny(
+          {std::string("method.name=") + method,
+           std::string("method.coding=") + (entropy ? "entropy" : "plain")});
+      RunOptions options = Options(false);
+      options.out = "";
+      const Result<RunResult> result = sim::Run(config, options);
+      ASSERT_TRUE(result) << result.error().ToString();
+      models[entropy] = result->model_sha256;
+      bytes[entropy] = result->rows.back().uplink_bytes;
+    }
+    EXPECT_EQ(models[0], models[1]);
+    EXPECT_LT(bytes[1], bytes[0]);
+  }
+}
+
 TEST_F(Runs, CheckpointOfAnotherModel) {
   const Config config = Tiny({});
   StopAfter(config, 1);
   Result<results::Checkpoint> checkpoint =
       results::DecodeCheckpoint(Read(CheckpointName(1)));
   ASSERT_TRUE(checkpoint);
-  checkpoint->model = *EncodeModel(1, 1, {{1, 2, 3}, {}});
+  checkpoint->model = *EncodeModel(config, 1, 1, {{1, 2, 3}, {}});
   Write(CheckpointName(1), results::EncodeCheckpoint(*checkpoint));
   const Result<RunResult> result = Resume(config);
   ASSERT_FALSE(result);
@@ -454,7 +476,7 @@ TEST_F(Runs, NeverOverwritesAnotherRun) {
 }
 
 TEST_F(Runs, Files) {
-  const Config config = Tiny({"run.eval_every=2"});
+  const Config config = Tiny({"run.eval_every=2", "method.coding=plain"});
   RunOptions options = Options(true);  // of nothing: begins
   std::vector<size_t> told;
   options.on_round = [&](std::span<const results::RoundRow> rows) {
@@ -479,12 +501,12 @@ TEST_F(Runs, Files) {
   for (const results::RoundRow& row : result->rows) {
     EXPECT_EQ(std::isnan(row.score), row.round == 1);
     EXPECT_EQ(row.clients, 3u);
-    EXPECT_EQ(row.uplink_bytes, 3u * (72 + 389920 / 8 + 4 * 1920 + 8));
+    EXPECT_EQ(row.uplink_bytes, 3u * (84 + 389920 / 8 + 4 * 1920 + 8));
     EXPECT_EQ(row.payload_bytes, 3u * 389920 / 8);
     EXPECT_EQ(row.plain_bytes, 3u * 4 * 1920);
-    EXPECT_EQ(row.downlink_bytes, 3u * (72 + 4 * (389920 + 1920) + 8));
+    EXPECT_EQ(row.downlink_bytes, 3u * (84 + 4 * (389920 + 1920) + 8));
     EXPECT_DOUBLE_EQ(row.uplink_bits_per_param,
-                     8.0 * (72 + 389920 / 8 + 4 * 1920 + 8) / 389920);
+                     8.0 * (84 + 389920 / 8 + 4 * 1920 + 8) / 389920);
   }
 
   const Json run = Json::parse(AsText(Read("run.json")));

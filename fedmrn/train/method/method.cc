@@ -15,6 +15,7 @@ constexpr Choice kNoiseKinds[] = {{"uniform", NoiseKind::kUniform},
                                   {"gaussian", NoiseKind::kGaussian},
                                   {"bernoulli", NoiseKind::kBernoulli}};
 constexpr Choice kHalf[] = {{"float32", false}, {"float16", true}};
+constexpr Choice kCoding[] = {{"entropy", true}, {"plain", false}};
 constexpr Choice kAdam[] = {{"adam", true}, {"sgd", false}};
 
 #define AT(member) FEDMRN_PLACE(TrainSettings, member)
@@ -45,6 +46,8 @@ constexpr MethodKey kMethodKeys[] = {
     {"method.stochastic", AT(mask.stochastic),
      "stochastic masks (SM); false: DM"},
     {"method.progressive", AT(mask.progressive), "progressive masking (PM)"},
+    {"method.coding", AT(codec.entropy),
+     "masks travel entropy-coded, or as one bit each", kCoding},
     {"method.update", AT(half), "fedavg: the update travels as", kHalf},
     {"method.dense", AT(plain_half), "what is not compressed travels as",
      kHalf},
@@ -170,7 +173,7 @@ Registry<Method>& Table() {
        .train = TrainFedMrn,
        .times_usual_noise = 1,
        .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
-                     "method.progressive"})},
+                     "method.progressive", "method.coding"})},
       {.name = "fedmrns",
        .summary = "masked random noise, signed masks: keep or flip the noise",
        .codec = CodecId::kMrnSigned,
@@ -179,7 +182,7 @@ Registry<Method>& Table() {
        .train = TrainFedMrnS,
        .times_usual_noise = 0.5,
        .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
-                     "method.progressive"})},
+                     "method.progressive", "method.coding"})},
       {.name = "fedavg-sm",
        .summary = "FedAvg, then FedMRN's binary masks after training",
        .codec = CodecId::kMrnBinary,
@@ -189,7 +192,8 @@ Registry<Method>& Table() {
        .compresses_after_training = true,
        .times_usual_noise = 1,
        .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
-                     "method.error_feedback", "method.decoded_statistics"})},
+                     "method.coding", "method.error_feedback",
+                     "method.decoded_statistics"})},
       {.name = "fedavg-sms",
        .summary = "FedAvg, then FedMRN's signed masks after training",
        .codec = CodecId::kMrnSigned,
@@ -199,7 +203,8 @@ Registry<Method>& Table() {
        .compresses_after_training = true,
        .times_usual_noise = 0.5,
        .keys = Keys({"method.noise", "method.magnitude", "method.stochastic",
-                     "method.error_feedback", "method.decoded_statistics"})},
+                     "method.coding", "method.error_feedback",
+                     "method.decoded_statistics"})},
       {.name = "fedbat",
        .summary = "signs and a scale per tensor, both learned in training",
        .codec = CodecId::kSignSgd,

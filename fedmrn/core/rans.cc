@@ -1,0 +1,388 @@
+#include "fedmrn/core/rans.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "fedmrn/base/check.h"
+#include "fedmrn/core/tile.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "fedmrn/core/rans.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "hwy/highway.h"
+
+// Shared by all targets.
+#ifndef FEDMRN_CORE_RANS_CC_SHARED_
+#define FEDMRN_CORE_RANS_CC_SHARED_
+namespace fedmrn {
+
+// States in the longest vector.
+inline constexpr size_t kRansVector = 8;
+
+// For each set of lanes that take a word: which of the next words a lane takes.
+using LaneTable = std::array<std::array<uint8_t, kRansVector>, 256>;
+inline constexpr LaneTable kRanks = [] {
+  LaneTable ranks{};
+  for (size_t set = 0; set < ranks.size(); ++set) {
+    uint8_t next = 0;
+    for (size_t lane = 0; lane < kRansVector; ++lane) {
+      ranks[set][lane] = next;
+      if ((set >> lane & 1) != 0) ++next;
+    }
+  }
+  return ranks;
+}();
+
+// For each set of `lanes` lanes that give a word: its members, in order, as the
+// last lanes of a vector.
+constexpr LaneTable MembersLast(size_t lanes) {
+  LaneTable members{};
+  for (size_t set = 0; set < size_t{1} << lanes; ++set) {
+    size_t at = lanes;
+    for (size_t lane = lanes; lane-- > 0;) {
+      if ((set >> lane & 1) != 0) {
+        members[set][--at] = static_cast<uint8_t>(lane);
+      }
+    }
+  }
+  return members;
+}
+inline constexpr LaneTable kMembersLast4 = MembersLast(4),
+                           kMembersLast8 = MembersLast(8);
+
+}  // namespace fedmrn
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace fedmrn {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR
+// Highway's one-lane fallback lacks most operations: use the definition.
+using ref::RansDecodeSteps;
+using ref::RansEncodeSteps;
+#else
+
+// States and all that is done with them stay below 2^31: signed numbers will
+// do, for which every target has comparisons and conversions.
+using D = hn::CappedTag<int32_t, kRansVector>;
+using V = hn::Vec<D>;
+using D16 = hn::Rebind<uint16_t, D>;
+
+template <class M>
+HWY_INLINE uint8_t SetOf(M mask) {
+  uint8_t set[8] = {};
+  hn::StoreMaskBits(D(), mask, set);
+  return set[0];
+}
+
+HWY_INLINE V LanesFrom(V from, const LaneTable& table, uint8_t set) {
+  const hn::Rebind<uint8_t, D> d8;
+  const V lanes = hn::PromoteTo(D(), hn::LoadU(d8, table[set].data()));
+  return hn::TableLookupLanes(from, hn::IndicesFromVec(D(), lanes));
+}
+
+HWY_INLINE V LoadOnes(const RansOnes* ones) {
+  return hn::PromoteTo(D(), hn::LoadU(D16(), ones));
+}
+
+// Decodes a vector of bits and returns them.
+HWY_INLINE uint32_t DecodeVector(const RansOnes* ones, const uint8_t*& words,
+                                 V& x) {
+  const D d;
+  const V share_of_ones = LoadOnes(ones);
+  const V slot = hn::And(x, hn::Set(d, kRansScale - 1));
+  const auto bit = hn::Lt(slot, share_of_ones);
+  const V share = hn::IfThenElse(
+      bit, share_of_ones, hn::Sub(hn::Set(d, kRansScale), share_of_ones));
+  x = hn::Add(hn::Mul(share, hn::ShiftRight<12>(x)),
+              hn::Sub(slot, hn::IfThenZeroElse(bit, share_of_ones)));
+  const auto low = hn::Lt(x, hn::Set(d, kRansLow));
+  const uint8_t low_set = SetOf(low);
+  const V next = hn::PromoteTo(
+      d, hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(words)));
+  x = hn::IfThenElse(
+      low, hn::Or(hn::ShiftLeft<16>(x), LanesFrom(next, kRanks, low_set)), x);
+  words += 2 * std::popcount(low_set);
+  return SetOf(bit);
+}
+
+size_t RansDecodeSteps(std::span<uint32_t, kRansStates> states,
+                       std::span<const RansOnes> ones, const uint8_t* words,
+                       uint8_t* bits) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  int32_t* const state = reinterpret_cast<int32_t*>(states.data());
+  const uint8_t* from = words;
+  const RansOnes* const end = ones.data() + ones.size();
+  if (lanes == kRansVector) {
+    // Named one by one, not an array, because g++ keeps an array of vectors in
+    // memory.
+    static_assert(kRansStates == 4 * kRansVector);
+    V x0 = hn::LoadU(d, state), x1 = hn::LoadU(d, state + 8),
+      x2 = hn::LoadU(d, state + 16), x3 = hn::LoadU(d, state + 24);
+    for (const RansOnes* o = ones.data(); o < end; o += kRansStates) {
+      uint32_t packed = DecodeVector(o, from, x0);
+      packed |= DecodeVector(o + 8, from, x1) << 8;
+      packed |= DecodeVector(o + 16, from, x2) << 16;
+      packed |= DecodeVector(o + 24, from, x3) << 24;
+      StoreLe(packed, bits);
+      bits += 4;
+    }
+    hn::StoreU(x0, d, state);
+    hn::StoreU(x1, d, state + 8);
+    hn::StoreU(x2, d, state + 16);
+    hn::StoreU(x3, d, state + 24);
+  } else {
+    for (const RansOnes* o = ones.data(); o < end; o += kRansStates) {
+      uint32_t packed = 0;
+      for (size_t first = 0; first < kRansStates; first += lanes) {
+        V x = hn::LoadU(d, state + first);
+        packed |= DecodeVector(o + first, from, x) << first;
+        hn::StoreU(x, d, state + first);
+      }
+      StoreLe(packed, bits);
+      bits += 4;
+    }
+  }
+  return static_cast<size_t>(from - words) / 2;
+}
+
+// Codes a vector of bits.
+HWY_INLINE void EncodeVector(const RansOnes* ones, uint32_t bits,
+                             uint8_t*& words, V& x) {
+  const D d;
+  const hn::RebindToFloat<D> df;
+  const size_t lanes = hn::Lanes(d);
+  const uint8_t packed[8] = {static_cast<uint8_t>(bits)};
+  const auto bit = hn::LoadMaskBits(d, packed);
+  const V share_of_ones = LoadOnes(ones);
+  const V share = hn::IfThenElse(
+      bit, share_of_ones, hn::Sub(hn::Set(d, kRansScale), share_of_ones));
+  const auto full = hn::Not(hn::Lt(hn::ShiftRight<19>(x), share));
+  const uint8_t full_set = SetOf(full);
+  const V given =
+      LanesFrom(hn::And(x, hn::Set(d, 0xFFFF)),
+                lanes == kRansVector ? kMembersLast8 : kMembersLast4, full_set);
+  hn::StoreU(hn::DemoteTo(D16(), given), D16(),
+             reinterpret_cast<uint16_t*>(words - 2 * lanes));
+  words -= 2 * std::popcount(full_set);
+  x = hn::IfThenElse(full, hn::ShiftRight<16>(x), x);
+
+  // x / share: the rounded quotient of floats is wrong by one at most, in
+  // either direction, which the remainder tells.
+  V quotient =
+      hn::ConvertTo(d, hn::Div(hn::ConvertTo(df, x), hn::ConvertTo(df, share)));
+  V rest = hn::Sub(x, hn::Mul(quotient, share));
+  const auto above = hn::Lt(rest, hn::Zero(d));
+  quotient = hn::Sub(quotient, hn::IfThenElseZero(above, hn::Set(d, 1)));
+  rest = hn::Add(rest, hn::IfThenElseZero(above, share));
+  const auto below = hn::Not(hn::Lt(rest, share));
+  quotient = hn::Add(quotient, hn::IfThenElseZero(below, hn::Set(d, 1)));
+  rest = hn::Sub(rest, hn::IfThenElseZero(below, share));
+  x = hn::Add(hn::ShiftLeft<12>(quotient),
+              hn::Add(rest, hn::IfThenZeroElse(bit, share_of_ones)));
+}
+
+size_t RansEncodeSteps(std::span<uint32_t, kRansStates> states,
+                       std::span<const RansOnes> ones, const uint8_t* bits,
+                       uint8_t* words_end) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  int32_t* const state = reinterpret_cast<int32_t*>(states.data());
+  uint8_t* to = words_end;
+  if (lanes == kRansVector) {
+    V x0 = hn::LoadU(d, state), x1 = hn::LoadU(d, state + 8),
+      x2 = hn::LoadU(d, state + 16), x3 = hn::LoadU(d, state + 24);
+    for (size_t i = ones.size(); i > 0;) {
+      i -= kRansStates;
+      const RansOnes* const o = ones.data() + i;
+      const uint8_t* const b = bits + i / 8;
+      EncodeVector(o + 24, b[3], to, x3);
+      EncodeVector(o + 16, b[2], to, x2);
+      EncodeVector(o + 8, b[1], to, x1);
+      EncodeVector(o, b[0], to, x0);
+    }
+    hn::StoreU(x0, d, state);
+    hn::StoreU(x1, d, state + 8);
+    hn::StoreU(x2, d, state + 16);
+    hn::StoreU(x3, d, state + 24);
+  } else {
+    for (size_t i = ones.size(); i > 0;) {
+      i -= kRansStates;
+      const auto packed = LoadLe<uint32_t>(bits + i / 8);
+      for (size_t first = kRansStates; first > 0;) {
+        first -= lanes;
+        V x = hn::LoadU(d, state + first);
+        EncodeVector(ones.data() + i + first, packed >> first & 0xF, to, x);
+        hn::StoreU(x, d, state + first);
+      }
+    }
+  }
+  return static_cast<size_t>(words_end - to) / 2;
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fedmrn
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fedmrn {
+namespace {
+
+// Bits that are coded at a time.
+constexpr size_t kRunBits = kTile;
+// Room for their words, and for a vector of words more.
+constexpr size_t kRunBytes = 2 * (kRunBits + kRansVector);
+
+}  // namespace
+
+void RansEncoder::Put(size_t first, std::span<const RansOnes> ones,
+                      const uint8_t* bits) {
+  FEDMRN_CHECK(first % kRansStates == 0);
+  for (size_t end = ones.size(); end > 0;) {
+    const size_t odd = end % kRansStates;
+    const size_t count = odd > 0 ? odd : std::min(end, kRunBits);
+    if (unused_ < kRunBytes) {
+      const size_t more = words_.size() + kRunBytes;
+      words_.insert(words_.begin(), more, uint8_t{0});
+      unused_ += more;
+    }
+    const size_t begin = end - count;
+    const auto encode = odd > 0 ? ref::RansEncodeSteps : RansEncodeSteps;
+    unused_ -= 2 * encode(states_, ones.subspan(begin, count), bits + begin / 8,
+                          words_.data() + unused_);
+    end = begin;
+  }
+}
+
+void RansEncoder::Finish(Bytes& out) const {
+  AppendLe(std::span<const uint32_t>(states_), out);
+  out.insert(out.end(), words_.begin() + static_cast<ptrdiff_t>(unused_),
+             words_.end());
+}
+
+Result<RansDecoder> RansDecoder::Create(ByteView coded) {
+  if (coded.size() < kRansStateBytes) {
+    return Error{ErrorCode::kTruncated,
+                 "the coded bits end before their 32 states", coded.size()};
+  }
+  if (coded.size() % 2 != 0) {
+    return Error{ErrorCode::kBadFormat, "the coded bits end in half a word",
+                 coded.size() - 1};
+  }
+  RansDecoder decoder;
+  for (size_t i = 0; i < kRansStates; ++i) {
+    const auto x = LoadLe<uint32_t>(coded.data() + 4 * i);
+    if (x < kRansLow || x >= kRansHigh) {
+      return Error{ErrorCode::kBadValue,
+                   "state " + std::to_string(i) + " is not 2^15 to 2^31 - 1",
+                   4 * i};
+    }
+    decoder.states_[i] = x;
+  }
+  decoder.words_ = coded.subspan(kRansStateBytes);
+  return decoder;
+}
+
+bool RansDecoder::Get(std::span<const RansOnes> ones, std::span<uint8_t> bits) {
+  FEDMRN_CHECK(bits.size() == BytesForBits(ones.size()));
+  for (size_t i = 0; i < ones.size();) {
+    const size_t left = ones.size() - i;
+    const size_t run = std::min(left, kRunBits) / kRansStates * kRansStates;
+    const size_t count = run > 0 ? run : left;
+    // A bit takes at most one word. Where fewer are left, zeros stand in, and
+    // their use is seen afterwards.
+    uint8_t last_words[kRunBytes];
+    const uint8_t* words = words_.data();
+    if (words_.size() < kRunBytes) {
+      std::fill(std::begin(last_words), std::end(last_words), uint8_t{0});
+      if (!words_.empty()) {
+        std::memcpy(last_words, words_.data(), words_.size());
+      }
+      words = last_words;
+    }
+    const auto decode = run > 0 ? RansDecodeSteps : ref::RansDecodeSteps;
+    const size_t used =
+        decode(states_, ones.subspan(i, count), words, bits.data() + i / 8);
+    if (2 * used > words_.size()) return false;
+    words_ = words_.subspan(2 * used);
+    i += count;
+  }
+  return true;
+}
+
+bool RansDecoder::AtEnd() const {
+  return words_.empty() &&
+         std::all_of(states_.begin(), states_.end(),
+                     [](uint32_t x) { return x == kRansLow; });
+}
+
+HWY_EXPORT(RansDecodeSteps);
+HWY_EXPORT(RansEncodeSteps);
+
+size_t RansDecodeSteps(std::span<uint32_t, kRansStates> states,
+                       std::span<const RansOnes> ones, const uint8_t* words,
+                       uint8_t* bits) {
+  FEDMRN_CHECK(ones.size() % kRansStates == 0);
+  return HWY_DYNAMIC_DISPATCH(RansDecodeSteps)(states, ones, words, bits);
+}
+
+size_t RansEncodeSteps(std::span<uint32_t, kRansStates> states,
+                       std::span<const RansOnes> ones, const uint8_t* bits,
+                       uint8_t* words_end) {
+  FEDMRN_CHECK(ones.size() % kRansStates == 0);
+  return HWY_DYNAMIC_DISPATCH(RansEncodeSteps)(states, ones, bits, words_end);
+}
+
+namespace ref {
+
+size_t RansDecodeSteps(std::span<uint32_t, kRansStates> states,
+                       std::span<const RansOnes> ones, const uint8_t* words,
+                       uint8_t* bits) {
+  const uint8_t* from = words;
+  std::fill_n(bits, BytesForBits(ones.size()), uint8_t{0});
+  for (size_t i = 0; i < ones.size(); ++i) {
+    uint32_t& x = states[i % kRansStates];
+    const uint32_t slot = x % kRansScale;
+    if (slot < ones[i]) {
+      bits[i / 8] |= static_cast<uint8_t>(1u << i % 8);
+      x = ones[i] * (x / kRansScale) + slot;
+    } else {
+      x = (kRansScale - ones[i]) * (x / kRansScale) + slot - ones[i];
+    }
+    if (x < kRansLow) {
+      x = x << 16 | LoadLe<uint16_t>(from);
+      from += 2;
+    }
+  }
+  return static_cast<size_t>(from - words) / 2;
+}
+
+size_t RansEncodeSteps(std::span<uint32_t, kRansStates> states,
+                       std::span<const RansOnes> ones, const uint8_t* bits,
+                       uint8_t* words_end) {
+  uint8_t* to = words_end;
+  for (size_t i = ones.size(); i-- > 0;) {
+    uint32_t& x = states[i % kRansStates];
+    const bool bit = TestBit(bits, i);
+    const uint32_t share = bit ? ones[i] : kRansScale - ones[i];
+    if (x >> 19 >= share) {
+      to -= 2;
+      StoreLe(static_cast<uint16_t>(x), to);
+      x >>= 16;
+    }
+    x = x / share * kRansScale + x % share + (bit ? 0 : ones[i]);
+  }
+  return static_cast<size_t>(words_end - to) / 2;
+}
+
+}  // namespace ref
+}  // namespace fedmrn
+#endif  // HWY_ONCE
