@@ -78,7 +78,7 @@ class RunTest(RunVerbTest):
         for n, line in enumerate(lines[1:], 1):
             self.assertRegex(
                 line, rf"^round {n}/3  accuracy +[\d.]+ %  loss [\d.]+  "
-                r"up [\d.]+ MB \(1\.159 bits/param\)  [\d.]+ s"
+                r"up [\d.]+ MB \([01]\.\d{3} bits/param\)  [\d.]+ s"
                 r"(  left [\d a-z]+)?$")
         with open(out / "rounds.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -193,7 +193,8 @@ class DemoTest(RunVerbTest):
                              f"{int(row['uplink_bytes']) / 1e6:.2f}")
             self.assertEqual(bits, f"{float(row['uplink_bits_per_param']):.3f}")
         self.assertEqual(rows["fedavg"][5], "1.0x")
-        self.assertEqual(rows["fedmrn"][5], "27.7x")
+        # Coded masks; plain ones give 27.7.
+        self.assertGreater(float(rows["fedmrn"][5].rstrip("x")), 27.8)
         self.assertTrue(out.endswith(
             "fedmrn run configs/fmnist-noniid2-fedmrn.toml\n"), out)
         self.assertLessEqual(max(map(len, out.splitlines())), 80)

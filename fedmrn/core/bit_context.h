@@ -34,7 +34,7 @@ namespace fedmrn {
 
 inline constexpr size_t kBitContexts = 64;
 
-// Of a tile of parameters.
+// What is drawn for a tile of parameters.
 struct BitContexts {
   alignas(64) uint8_t contexts[kTile];
   // Mask bit = "beyond" bit ^ flip: 1 where the threshold of a signed mask and

@@ -122,9 +122,9 @@ constexpr Codec Row(CodecId id, std::string_view name,
 
 extern const Codec kMrnBinaryCodec = Row<MaskKind::kBinary>(
     CodecId::kMrnBinary, "mrn-binary",
-    "seeded noise kept or dropped, 1 bit each or fewer (FedMRN)");
+    "noise kept or dropped, at most 1 bit each (FedMRN)");
 extern const Codec kMrnSignedCodec = Row<MaskKind::kSigned>(
     CodecId::kMrnSigned, "mrn-signed",
-    "seeded noise kept or flipped, 1 bit each or fewer (FedMRNS)");
+    "noise kept or flipped, at most 1 bit each (FedMRNS)");
 
 }  // namespace fedmrn

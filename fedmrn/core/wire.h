@@ -40,7 +40,7 @@ inline constexpr Field<uint32_t> kCodecParam{64};
 inline constexpr Field<uint32_t> kPlainBytes{68};
 inline constexpr Field<uint64_t> kRun{72};
 inline constexpr Field<uint32_t> kExtensionBytes{80};
-// Of a frame without extensions.
+// Where the payload of a frame without extensions begins.
 inline constexpr size_t kPayload = kFrameHeaderBytes;
 static_assert(kExtensionBytes.end() == kPayload);
 

@@ -321,7 +321,7 @@ TEST_F(ReportTest, EveryConfigurationStandsInEveryTable) {
     }
   }
   MakeRun("part", {kFedMrn, "method.stochastic=false"}, 0.8);
-  // Of another version, with and without a key that nobody here knows.
+  // Runs of another version, with and without a key that nobody here knows.
   MakeRun("unknown", {"method.name=eden"}, 0.7);
   MakeRun("none", {"method.name=eden"}, 0.6);
   Edit("unknown", [](Json& json) { json["config"]["method"]["made_up"] = 1; });

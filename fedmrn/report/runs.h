@@ -31,7 +31,7 @@ struct SavedRun {
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;
   std::string model_sha256;
-  // Of what it read; empty: nothing, or its version did not tell.
+  // What it read, by content; empty: nothing, or its version did not tell.
   std::string data_sha256, model_file_sha256;
   // The files of data and network that its config names, of which runs with the
   // same content share one name; given by MakeStudy.

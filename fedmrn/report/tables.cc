@@ -181,7 +181,7 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
                                 results::Spread Group::*figure) {
     const Group* reference = ReferenceOf(cell, figure);
     if (reference == &group && fedavg) return std::string(kGap);
-    // Of one seed, not even that is said.
+    // One seed does not even show that.
     if (reference == &group && group.runs.size() > 1) {
       return std::string("the best");
     }
