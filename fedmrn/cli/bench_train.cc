@@ -216,8 +216,9 @@ Result<Figures> Measure(const TrainOptions& options) {
     return [&](size_t thread) {
       Client& client = clients[thread];
       client.local.plain = client.plain;
-      const train::TrainSettings train{1, batch_size,
-                                       static_cast<float>(method.lr), 0, 0};
+      const train::TrainSettings train{.epochs = 1,
+                                       .batch = batch_size,
+                                       .lr = static_cast<float>(method.lr)};
       train::MethodSettings settings;
       settings.mask.magnitude = static_cast<float>(method.magnitude);
       std::vector<float> state;

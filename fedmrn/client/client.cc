@@ -35,9 +35,11 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
 
   const Stopwatch training;
   const Seeds seeds = SeedsOf(settings_.seed, order.round, order.client);
+  train::TrainSettings train = settings_.train;
+  train.lr = LearningRate(train, order.round);
   const train::ClientWork work{.task = task_,
                                .learner = *bench_.learner,
-                               .train = settings_.train,
+                               .train = train,
                                .method = settings_.method_settings,
                                .examples = examples_,
                                .weights = bench_.weights,

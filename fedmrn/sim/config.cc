@@ -609,6 +609,11 @@ class Parser {
       config_.train.lr = static_cast<float>(
           model.lr > 0 && method.trains_weights ? model.lr : method.lr);
     }
+    // A constant rate has no end, so that such a run can have more rounds.
+    if (!Given("train.lr_rounds") &&
+        config_.train.lr_schedule != train::LrSchedule::kConstant) {
+      config_.train.lr_rounds = config_.rounds.count;
+    }
     auto& mask = config_.method.mask;
     if (!Given("method.magnitude")) {
       const double usual = model.magnitude * method.times_usual_noise;

@@ -116,6 +116,9 @@ TEST(ConfigTest, Example) {
       {"train.epochs", "10"},
       {"train.batch", "64"},
       {"train.lr", "0.1"},
+      {"train.lr_schedule", "\"constant\""},
+      {"train.lr_rounds", "0"},
+      {"train.lr_factor", "0.1"},
       {"train.momentum", "0.0"},
       {"train.weight_decay", "0.0"},
       {"train.drop_last", "false"},
@@ -465,6 +468,16 @@ TEST(ConfigTest, Keys) {
         << key.name;
   }
   EXPECT_EQ(ConfigKeys()[0].type, "integer");
+}
+
+TEST(ConfigTest, SchedulesEndWithTheRun) {
+  EXPECT_EQ(MustParse("", {"rounds.count=7"}).train.lr_rounds, 0u);
+  const std::vector<std::string> cosine = {"train.lr_schedule=cosine",
+                                           "rounds.count=7"};
+  EXPECT_EQ(MustParse("", cosine).train.lr_rounds, 7u);
+  EXPECT_EQ(MustParse("", {"train.lr_schedule=step", "train.lr_rounds=3"})
+                .train.lr_rounds,
+            3u);
 }
 
 TEST(ConfigTest, DocsHaveAllKeys) {

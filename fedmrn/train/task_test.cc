@@ -71,7 +71,8 @@ Task RecordingTask(bool prepare_ahead, Seen& seen) {
 // Two epochs of seven examples by FedAvg, after work that ended early.
 void TrainTwice(const Task& task, bool drop_last) {
   const std::vector<uint32_t> examples = {1, 2, 3, 4, 5, 6, 7};
-  const TrainSettings train{2, 3, 0.1f, 0, 0, drop_last};
+  const TrainSettings train{
+      .epochs = 2, .batch = 3, .lr = 0.1f, .drop_last = drop_last};
   const MethodSettings method;
   const std::unique_ptr<Learner> learner = task.make_learner();
   std::vector<float> state;

@@ -1,5 +1,8 @@
 #include "fedmrn/train/method/method.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "fedmrn/base/check.h"
@@ -18,6 +21,11 @@ constexpr Choice kHalf[] = {{"float32", false}, {"float16", true}};
 constexpr Choice kCoding[] = {{"entropy", true}, {"plain", false}};
 constexpr Choice kAdam[] = {{"adam", true}, {"sgd", false}};
 
+constexpr Choice kLrSchedules[] = {{"constant", LrSchedule::kConstant},
+                                   {"step", LrSchedule::kStep},
+                                   {"cosine", LrSchedule::kCosine},
+                                   {"linear", LrSchedule::kLinear}};
+
 #define AT(member) FEDMRN_PLACE(TrainSettings, member)
 
 constexpr Key<TrainSettings> kTrainKeys[] = {
@@ -25,6 +33,17 @@ constexpr Key<TrainSettings> kTrainKeys[] = {
     {"train.batch", AT(batch), "examples of a local step", kFromOne},
     {"train.lr", AT(lr), "learning rate; default: the method's", kPositive,
      KeyRole::kTuning},
+    {"train.lr_schedule", AT(lr_schedule),
+     "how the learning rate falls from round to round", kLrSchedules,
+     KeyRole::kTuning},
+    {"train.lr_rounds", AT(lr_rounds),
+     "step: rounds between two steps; cosine, linear: rounds to the last rate; "
+     "default: rounds.count",
+     Range{}, KeyRole::kTuning},
+    {"train.lr_factor", AT(lr_factor),
+     "step: the rate is multiplied by it at each step; cosine, linear: the "
+     "last rate is so much of the first",
+     kShare, KeyRole::kTuning},
     {"train.momentum", AT(momentum), "of local SGD",
      Range{.high = 1, .below_high = true}, KeyRole::kTuning},
     {"train.weight_decay", AT(weight_decay), "of local SGD", Range{},
@@ -232,6 +251,28 @@ void RegisterMethod(const Method& method) { Table().Add(method); }
 CodecId CodecOf(const Method& method, const MethodSettings& settings) {
   return method.codec == CodecId::kFloat32 && settings.half ? CodecId::kFloat16
                                                             : method.codec;
+}
+
+float LearningRate(const TrainSettings& train, uint32_t round) {
+  const double done = round - 1.0, rounds = std::max(train.lr_rounds, 1u);
+  const double last = train.lr_factor;
+  // Those who go on after the end keep the last rate.
+  const double share = std::min(done / std::max(rounds - 1, 1.0), 1.0);
+  double factor = 1;
+  switch (train.lr_schedule) {
+    case LrSchedule::kConstant:
+      break;
+    case LrSchedule::kStep:
+      factor = std::pow(last, std::floor(done / rounds));
+      break;
+    case LrSchedule::kCosine:
+      factor = last + (1 - last) * (1 + std::cos(std::numbers::pi * share)) / 2;
+      break;
+    case LrSchedule::kLinear:
+      factor = 1 + (last - 1) * share;
+      break;
+  }
+  return static_cast<float>(train.lr * factor);
 }
 
 size_t StepsPerEpoch(const TrainSettings& train, size_t examples) {

@@ -20,15 +20,23 @@
 
 namespace fedmrn::train {
 
+enum class LrSchedule { kConstant, kStep, kCosine, kLinear };
+
 struct TrainSettings {
   uint32_t epochs = 10;
   uint32_t batch = 64;
-  float lr = 0.1f;
+  float lr = 0.1f;  // of the first round
+  LrSchedule lr_schedule = LrSchedule::kConstant;
+  uint32_t lr_rounds =
+      0;  // step: between two steps; cosine, linear: to the end
+  double lr_factor = 0.1;  // step: of each step; cosine, linear: of all of them
   float momentum = 0;
   float weight_decay = 0;
   bool drop_last = false;  // leave out an epoch's last, short batch
 };
 std::span<const Key<TrainSettings>> TrainKeys();
+// The learning rate of a round, from 1: a pure function of both.
+float LearningRate(const TrainSettings& train, uint32_t round);
 // Local steps of an epoch; at least one.
 size_t StepsPerEpoch(const TrainSettings& train, size_t examples);
 

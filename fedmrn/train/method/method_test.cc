@@ -70,6 +70,35 @@ double GradientAt(std::span<const uint32_t> examples, double value, size_t i) {
   return sum / static_cast<double>(examples.size());
 }
 
+// The rates that PyTorch's StepLR, CosineAnnealingLR and LinearLR give.
+TEST(LearningRate, KnownSchedules) {
+  const auto rates = [](LrSchedule schedule, uint32_t rounds, double factor) {
+    TrainSettings train;
+    train.lr = 0.5f;
+    train.lr_schedule = schedule;
+    train.lr_rounds = rounds;
+    train.lr_factor = factor;
+    std::vector<float> out;
+    for (uint32_t round = 1; round <= 6; ++round) {
+      out.push_back(LearningRate(train, round));
+    }
+    return out;
+  };
+  const auto expect = [](const std::vector<float>& got,
+                         const std::vector<float>& wanted) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_FLOAT_EQ(got[i], wanted[i]) << i;
+    }
+  };
+  expect(rates(LrSchedule::kConstant, 2, 0), {.5f, .5f, .5f, .5f, .5f, .5f});
+  expect(rates(LrSchedule::kStep, 2, 0.1),
+         {.5f, .5f, .05f, .05f, .005f, .005f});
+  expect(rates(LrSchedule::kLinear, 5, 0.2), {.5f, .4f, .3f, .2f, .1f, .1f});
+  expect(rates(LrSchedule::kCosine, 5, 0.2),
+         {.5f, .4414213562f, .3f, .1585786438f, .1f, .1f});
+}
+
 TEST(ForEachBatch, CoversEveryExampleOncePerEpoch) {
   for (const size_t count : {1, 3, 4, 5, 8, 11}) {
     Client client(count);
