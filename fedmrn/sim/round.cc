@@ -50,7 +50,7 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
   // and added to the sum as it arrives. The sum is of integers, so the order
   // does not matter.
   Aggregator sum = FEDMRN_TRY(Aggregator::Create(
-      RoundSpecOf(config, context.fingerprint, round, model)));
+      RoundSpecOf(config, context.task.model.layout, round, model)));
   std::vector<uint32_t> counted;
   FEDMRN_TRY(context.executor.Execute(
       {round, attempt, clients, broadcast},
@@ -134,15 +134,17 @@ GlobalModel NetworkOf(const Config& config, const train::Task& task,
   return network;
 }
 
-RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
+RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
                       uint32_t round, const GlobalModel& model) {
   RoundSpec spec;
   spec.run = RunId(config);
   spec.run_seed = config.seed;
   spec.round = round;
-  spec.fingerprint = fingerprint;
+  spec.fingerprint = layout.Fingerprint();
   spec.params = model.weights.size();
   spec.plain_count = static_cast<uint32_t>(model.plain.size());
+  spec.plain_reference = model.plain;
+  spec.variances = layout.variances();
   const train::MethodSettings& settings = config.method;
   spec.codec = train::CodecOf(*train::FindMethod(config.method.name), settings);
   if (FindCodec(spec.codec)->uses_noise) {

@@ -42,7 +42,7 @@ GlobalModel NetworkOf(const Config& config, const train::Task& task,
                       uint32_t round, const GlobalModel& model);
 
 // What the frames of a round must look like.
-RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
+RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
                       uint32_t round, const GlobalModel& model);
 
 // K of N clients without replacement, in rising order: a pure function of the

@@ -230,8 +230,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     }
   }
   // Before any training, not after the first round's.
-  const Result<Aggregator> possible =
-      Aggregator::Create(RoundSpecOf(config, fingerprint, 1, state.model));
+  const Result<Aggregator> possible = Aggregator::Create(
+      RoundSpecOf(config, task->model.layout, 1, state.model));
   if (!possible) {
     return Error{ErrorCode::kBadValue,
                  "no update could be added, is method.magnitude too large? " +
