@@ -124,7 +124,8 @@ def read_differences(h, data):
             integers.append(z // 2 if z % 2 == 0 else -(z + 1) // 2)
     check(len(code) == (at + 7) // 8, "bytes after the plain integers")
     check(not any(bits[at:]), "padding bits set")
-    stream = random_bytes(client_seed(h.run, h.round, h.client), PLAIN_DITHER, 2 * h.plain_count)
+    seed = client_seed((h.fingerprint + h.seed) % 2**64, h.round, h.client)
+    stream = random_bytes(seed, PLAIN_DITHER, 2 * h.plain_count)
     dither = (2.0 * np.frombuffer(stream, "<u2") + 1) / 2**17 - 0.5
     return (np.array(integers, np.float64) - dither) * np.repeat(steps, lengths).astype(np.float64)
 

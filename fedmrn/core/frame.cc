@@ -71,6 +71,13 @@ Status CheckFinite(std::span<const float> values, const char* what) {
                                           std::to_string(i) + " is not finite"};
 }
 
+// From what both sides know, and not from the run: how masks are coded is part
+// of a run's id, but must not change the model.
+uint64_t PlainDitherSeed(const FrameHeader& header) {
+  return ClientSeed(header.fingerprint + header.noise.seed, header.round,
+                    header.client);
+}
+
 Status AppendPlainDeltas(const FrameHeader& header,
                          const EncodeOptions& options,
                          std::span<const float> plain, Bytes& frame) {
@@ -86,8 +93,8 @@ Status AppendPlainDeltas(const FrameHeader& header,
                  "it is"};
   }
   FEDMRN_TRY(CheckFinite(options.plain_reference, "reference"));
-  AppendDeltas(ClientSeed(header.run, header.round, header.client), tensors,
-               options.plain_reference, plain, frame);
+  AppendDeltas(PlainDitherSeed(header), tensors, options.plain_reference, plain,
+               frame);
   return Ok();
 }
 
@@ -280,7 +287,7 @@ void FrameView::CopyPlain(std::span<float> out,
                           std::span<const float> reference) const {
   FEDMRN_CHECK(out.size() == plain_count);
   if (plain_kind == PlainKind::kDelta) {
-    return ReadDeltas(ClientSeed(run, round, client), plain, reference, out);
+    return ReadDeltas(PlainDitherSeed(*this), plain, reference, out);
   }
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = plain_kind == PlainKind::kFloat16

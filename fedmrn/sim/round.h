@@ -28,6 +28,7 @@ struct RoundContext {
   Workers& workers;  // for evaluation and aggregation
   Progress& progress;
   std::function<void(const std::string&)> log;  // failed clients
+  std::string save_frames = {};                 // as in RunOptions
 };
 
 // Round `round` (from 1): on success the model is the new one. Fails if in
