@@ -31,6 +31,7 @@ void Aggregate(ByteView bytes, const FrameView& frame) {
   spec.magnitude = frame.noise.magnitude;
   spec.max_examples = frame.examples == 0 ? 1 : frame.examples;
   spec.max_abs_value = 0x1p30f;
+  spec.plain_reference.resize(frame.plain_count);
   Result<Aggregator> server = Aggregator::Create(spec);
   FEDMRN_CHECK(server.ok());
   std::vector<float> weights(spec.params), plain(spec.plain_count);
@@ -73,6 +74,7 @@ void TryFrame(ByteView bytes) {
   FEDMRN_CHECK(frame->frame_bytes == bytes.size());
   Describe(*frame);
   if (frame->params > kMaxDecodedParams) return;
+  if (frame->plain_count > kMaxDecodedParams) return;
   std::vector<float> update(frame->params), plain(frame->plain_count);
   DecodeUpdate(*frame, update);
   for (float value : update) FEDMRN_CHECK(std::isfinite(value));

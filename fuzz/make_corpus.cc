@@ -35,7 +35,7 @@ struct FrameSeed {
   CodecId codec;
   size_t params = 33;
   size_t plain_count = 0;
-  bool plain_half = false;
+  PlainKind plain_kind = PlainKind::kFloat32;
   bool broadcast = false;
   NoiseKind noise = NoiseKind::kUniform;
   EncodeOptions options = {};
@@ -46,7 +46,7 @@ Bytes MakeFrame(const FrameSeed& seed) {
   FrameHeader header;
   header.codec = seed.codec;
   header.broadcast = seed.broadcast;
-  header.plain_half = seed.plain_half;
+  header.plain_kind = seed.plain_kind;
   header.run = 5;
   header.round = 3;
   header.client = 7;
@@ -57,7 +57,10 @@ Bytes MakeFrame(const FrameSeed& seed) {
   std::vector<float> update(seed.params), plain(seed.plain_count);
   NoiseValues({NoiseKind::kGaussian, 0.005f, 1}, 0, update);
   NoiseValues({NoiseKind::kUniform, 1.0f, 2}, 0, plain);
-  return EncodeFrame(header, seed.options, update, plain).value();
+  EncodeOptions options = seed.options;
+  const std::vector<float> reference(seed.plain_count, 0.5f);
+  options.plain_reference = reference;
+  return EncodeFrame(header, options, update, plain).value();
 }
 
 // A frame that was changed by its writer: the checksum is right.
@@ -106,8 +109,9 @@ bool WriteFrames(const fs::path& folder) {
        MakeFrame({.codec = kMrnSigned, .noise = NoiseKind::kBernoulli}));
   save("good-broadcast", MakeFrame({.codec = kFloat32, .broadcast = true}));
   save("good-plain", MakeFrame({.codec = kMrnBinary, .plain_count = 9}));
-  save("good-plain-half",
-       MakeFrame({.codec = kMrnBinary, .plain_count = 9, .plain_half = true}));
+  save("good-plain-half", MakeFrame({.codec = kMrnBinary,
+                                     .plain_count = 9,
+                                     .plain_kind = PlainKind::kFloat16}));
   save("good-signsgd-segments",
        MakeFrame({.codec = kSignSgd, .options = parts}));
   save("good-terngrad-segments",
@@ -138,8 +142,12 @@ bool WriteFrames(const fs::path& folder) {
   const Bytes topk = MakeFrame({.codec = kTopK, .options = keep_all});
   const Bytes drive = MakeFrame({.codec = kDrive, .options = unbiased});
   const Bytes eden = MakeFrame({.codec = kEden, .options = bits4});
-  const Bytes plain_half =
-      MakeFrame({.codec = kMrnBinary, .plain_count = 2, .plain_half = true});
+  const Bytes delta = MakeFrame(
+      {.codec = kMrnBinary, .plain_count = 9, .plain_kind = PlainKind::kDelta});
+  save("good-delta", delta);
+  const Bytes plain_half = MakeFrame({.codec = kMrnBinary,
+                                      .plain_count = 2,
+                                      .plain_kind = PlainKind::kFloat16});
 
   save("bad-empty", {});
   for (size_t length : {1, 71, 79, 84}) {
@@ -161,7 +169,7 @@ bool WriteFrames(const fs::path& folder) {
       {"magic", mask, [](Bytes& frame) { frame[0] = 'X'; }},
       {"version", mask, Put(wire::kVersion, 9)},
       {"codec", mask, Put(wire::kCodec, 200)},
-      {"flags", mask, Put(wire::kFlags, 4)},
+      {"flags", mask, Put(wire::kFlags, 8)},
       {"noise-kind", mask, Put(wire::kNoiseKind, 9)},
       {"no-examples", mask, Put(wire::kExamples, 0)},
       {"many-examples", mask, Put(wire::kExamples, 0xffffffff)},
@@ -173,6 +181,13 @@ bool WriteFrames(const fs::path& folder) {
       {"plain-count", mask, Put(wire::kPlainCount, 0xffffffff)},
       {"magnitude-nan", mask, Put(wire::kMagnitude, kNan)},
       {"magnitude-huge", mask, Put(wire::kMagnitude, 1e30f)},
+      {"delta-version-1", delta, Put(wire::kVersion, 1)},
+      {"delta-and-half", delta, Put(wire::kFlags, 5)},
+      {"delta-count", delta, Put(wire::kPlainCount, 10)},
+      {"delta-tensors", delta, PutInPayload<uint32_t>(5, 2)},
+      {"delta-step-nan", delta, PutInPayload<float>(5 + 8, kNan)},
+      {"delta-step-huge", delta, PutInPayload<float>(5 + 8, 0x1p40f)},
+      {"delta-rice", delta, PutInPayload<uint8_t>(5 + 12, 200)},
       {"version-1", mask, Put(wire::kVersion, 1)},
       {"run", mask, Put(wire::kRun, 6)},
       {"plain-bytes", mask, Put(wire::kPlainBytes, 7)},

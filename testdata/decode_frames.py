@@ -28,7 +28,7 @@ REFUSED = Path(__file__).resolve().parent / "refused"
 CODECS = {1: "float32", 2: "float16", 3: "mrn-binary", 4: "mrn-signed", 5: "signsgd",
           6: "topk", 7: "terngrad", 8: "drive", 9: "eden", 10: "mask"}
 UNIFORM, GAUSSIAN, BERNOULLI = 1, 2, 3
-NOISE, ROTATION, CLIENT_SEED, DITHER = 0, 1, 7, 14  # purposes of a random stream
+NOISE, ROTATION, CLIENT_SEED, DITHER, PLAIN_DITHER = 0, 1, 7, 14, 15  # purposes of a random stream
 
 HEADER = struct.Struct("<4sBBBBIIQQQQQIfIIQI")  # 84 bytes
 HEADER_1 = struct.Struct("<4sBBBBIIQQQQQIfII")  # 72 bytes
@@ -75,14 +75,14 @@ def parse_frame(data):
           "wrong checksum")
 
     check(h.codec in CODECS, f"unknown codec {h.codec}")
-    check(h.flags <= 3, "reserved flags set")
+    check(h.flags in ((0, 1, 2, 3) if version == 1 else (0, 1, 2, 3, 4)), "reserved flags set")
     check(reserved == 0, "reserved field set")
     broadcast = h.flags & 2
     check(bool(broadcast) == (h.examples == 0), "wrong number of examples")
     check(not broadcast or h.codec in (1, 2), "broadcast that is not float")
     check(1 <= h.params <= 2**32, "params out of range")
     check(h.plain_count <= 2**28, "plain_count out of range")
-    check(h.plain_bytes == h.plain_count * plain_width, "wrong plain_bytes")
+    check(h.flags & 4 or h.plain_bytes == h.plain_count * plain_width, "wrong plain_bytes")
     check_extensions(data[payload_at - h.extension_bytes:payload_at])
     if h.codec in (3, 4):
         check(h.noise_kind in (UNIFORM, GAUSSIAN, BERNOULLI), "unknown noise_kind")
@@ -96,8 +96,38 @@ def parse_frame(data):
     check(h.codec_param in allowed, "codec_param out of range")
 
     payload = data[payload_at:payload_at + h.payload_bytes]
-    plain = read_floats(data[payload_at + h.payload_bytes:-8], plain_width)
+    section = data[payload_at + h.payload_bytes:-8]
+    plain = read_differences(h, section) if h.flags & 4 else read_floats(section, plain_width)
     return Frame(h, payload, plain, split_payload(h, payload))
+
+
+def read_differences(h, data):
+    """Page, "Plain differences": (q - d) * step of every plain value, in f64."""
+    check(len(data) >= 4, "plain section too short")
+    tensors, = struct.unpack_from("<I", data)
+    check(len(data) >= 4 + 9 * tensors, "plain section too short")
+    lengths = struct.unpack_from(f"<{tensors}I", data, 4)
+    check(sum(lengths) == h.plain_count, "tensors do not sum to plain_count")
+    steps = read_floats(data[4 + 4 * tensors:4 + 8 * tensors], 4)
+    check(not np.signbit(steps).any() and (steps <= 2.0**40).all(), "step out of range")
+    rice, code = data[4 + 8 * tensors:4 + 9 * tensors], data[4 + 9 * tensors:]
+    check(all(p <= 24 for p in rice), "Rice parameter out of range")
+    bits, at, integers = read_bits(code, 8 * len(code)).tolist(), 0, []
+    for length, p in zip(lengths, rice):
+        for _ in range(length):
+            ones = 0
+            while at < len(bits) and bits[at]:
+                ones, at = ones + 1, at + 1
+            z = (ones << p) + sum(bit << i for i, bit in enumerate(bits[at + 1:at + 1 + p]))
+            at += 1 + p
+            check(at <= len(bits), "plain integers cut short")
+            integers.append(z // 2 if z % 2 == 0 else -(z + 1) // 2)
+    check(len(code) == (at + 7) // 8, "bytes after the plain integers")
+    check(not any(bits[at:]), "padding bits set")
+    seed = client_seed((h.fingerprint + h.seed) % 2**64, h.round, h.client)
+    stream = random_bytes(seed, PLAIN_DITHER, 2 * h.plain_count)
+    dither = (2.0 * np.frombuffer(stream, "<u2") + 1) / 2**17 - 0.5
+    return (np.array(integers, np.float64) - dither) * np.repeat(steps, lengths).astype(np.float64)
 
 
 def check_extensions(data):
@@ -407,8 +437,12 @@ def check_frame(path):
     frame = parse_frame(data)
     expected = path.with_suffix(".values").read_bytes()
     check(decode_update(frame).astype("<f4").tobytes() == expected, "values differ")
-    plain = np.array([1, -0.5, 0, 3.140625], np.float32)[:frame.header.plain_count]
-    check(frame.plain.tobytes() == plain.tobytes(), "plain section differs")
+    if frame.header.flags & 4:
+        plain = (0.5 + frame.plain).astype("<f4").tobytes()
+        check(plain == path.with_suffix(".plain").read_bytes(), "plain section differs")
+    else:
+        plain = np.array([1, -0.5, 0, 3.140625], np.float32)[:frame.header.plain_count]
+        check(frame.plain.tobytes() == plain.tobytes(), "plain section differs")
     check(refused(data + b"\0"), "accepted a byte too many")
     for at in range(len(data)):
         check(refused(data[:at]), f"accepted when cut to {at} bytes")
@@ -424,7 +458,7 @@ CODED = "mrn-binary-coded-uniform"
 CLIENT_SEED_EXAMPLE = 0x5257bce47d64b66d
 FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
     ("mrn-binary-uniform", 5, "0b", "unknown codec"),
-    ("mrn-binary-uniform", 6, "04", "reserved flags"),
+    ("mrn-binary-uniform", 6, "08", "reserved flags"),
     ("mrn-binary-uniform", 7, "00", "unknown noise_kind"),
     ("mrn-binary-uniform", 7, "04", "unknown noise_kind"),
     ("mrn-binary-uniform", 12, "00000000", "wrong number of examples"),
@@ -472,7 +506,15 @@ FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
     (CODED, 126, "00000080", "state out of range"),
     (CODED, 498, "0000", "states do not end"),
     (CODED, 101, "ff", "words are left"),
-    (CODED, 101, "7f", "words end early")]
+    (CODED, 101, "7f", "words end early"),
+    ("plain-differences", 6, "05", "reserved flags"),
+    ("plain-differences", 97, "ffffffff", "plain section too short"),
+    ("plain-differences", 101, "02", "sum to plain_count"),
+    ("plain-differences", 109, "0000c07f", "not finite"),
+    ("plain-differences", 109, "00000080", "step out of range"),
+    ("plain-differences", 117, "19", "Rice parameter"),
+    ("plain-differences", 117, "18", "cut short"),
+    ("plain-differences", 117, "00", "bytes after the plain")]
 
 
 def check_forgeries():

@@ -24,7 +24,7 @@ class CliTest(ProgramTest):
 
     def test_help_of_every_verb(self):
         verbs = ("run", "compare", "report", "tune", "theory", "demo", "data",
-                 "partition", "codecs", "inspect", "bench")
+                 "partition", "codecs", "inspect", "aggregate", "bench")
         for verb in ([], *([verb] for verb in verbs), ["data", "get"],
                      ["bench", "core"]):
             out = self.succeed(*verb, "--help")

@@ -13,6 +13,7 @@
 
 namespace fedmrn::cli {
 
+void AddAggregate(Verb program);
 void AddBench(Verb program);
 void AddCodecs(Verb program);
 void AddCompare(Verb program);

@@ -139,7 +139,15 @@ Report Inspect(const std::string& path) {
 }
 
 const char* PlainType(const wire::Header& header) {
-  return header.plain_half ? "float16" : "float32";
+  switch (header.plain_kind) {
+    case PlainKind::kFloat32:
+      return "float32";
+    case PlainKind::kFloat16:
+      return "float16";
+    case PlainKind::kDelta:
+      return "delta";
+  }
+  return "unknown";
 }
 
 double BitsPerParam(const Report& report) {

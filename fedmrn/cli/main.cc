@@ -23,6 +23,7 @@ int Main(int argc, char** argv) {
   AddPartition(verb);
   AddCodecs(verb);
   AddInspect(verb);
+  AddAggregate(verb);
   AddBench(verb);
   return program.Run(argc, argv);
 }

@@ -19,7 +19,7 @@ namespace {
 
 struct RunArguments {
   std::string file;
-  std::string out;
+  std::string out, save_frames;
   bool resume = false, overwrite = false;
   bool print_config = false, print_keys = false;
   // In the order of the command line: the last one wins.
@@ -64,6 +64,7 @@ int RunVerb(const RunArguments& arguments) {
   }
   sim::RunOptions options;
   options.version = FEDMRN_VERSION;
+  options.save_frames = arguments.save_frames;
   options.resume = arguments.resume;
   options.overwrite = arguments.overwrite;
   options.out =
@@ -164,6 +165,9 @@ void AddRun(Verb program) {
       .Type("CONFIG.toml");
   verb.AddOption("--out", arguments->out,
                  "Folder of results; default runs/NAME-OF-CONFIG")
+      .Type("DIR");
+  verb.AddOption("--save-frames", arguments->save_frames,
+                 "Keep all frames of all rounds here, for fedmrn aggregate")
       .Type("DIR");
   verb.AddFlag("--resume", arguments->resume,
                "Go on from the last checkpoint in the folder, with its config");

@@ -65,6 +65,41 @@ class RunTest(RunVerbTest):
     def result(self, name):
         return json.loads((self.folder / name / "run.json").read_text())
 
+    def test_saved_frames_give_the_round_s_model(self):
+        frames = self.folder / "frames"
+        for weight, dense in (("examples", "float32"), ("batches", "delta")):
+            out = self.folder / weight
+            self.succeed("run", *SMALL, "--rounds.count", 2, "--train.epochs", 1,
+                         "--rounds.weight", weight, "--method.dense", dense,
+                         "--out", out, "--save-frames", frames)
+            for number in (1, 2):
+                saved = frames / f"round-{number:06}"
+                clients = sorted(saved.glob("client-*.frame"))
+                self.assertEqual(len(clients), 4)
+                mine = self.folder / "mine.frame"
+                said = self.succeed(
+                    "aggregate", *clients, "--model", saved / "before.frame",
+                    "--out", mine, "--weight", weight, "--batch", 25,
+                    "--run-seed", 1)
+                self.assertEqual(mine.read_bytes(),
+                                 (saved / "after.frame").read_bytes())
+            self.assertIn(self.result(weight)["model_sha256"], said)
+            self.assertEqual(
+                (frames / "round-000001" / "after.frame").read_bytes(),
+                (frames / "round-000002" / "before.frame").read_bytes())
+        # What does not belong to the round is refused, by its name.
+        before = frames / "round-000001" / "before.frame"
+        self.fail_with(f"fedmrn aggregate: {clients[0]}: the frame is of round 2, "
+                       "this is round 1",
+                       "aggregate", clients[0], "--model", before)
+        self.fail_with(f"fedmrn aggregate: {clients[0]}: an update, not a model "
+                       "broadcast",
+                       "aggregate", before, "--model", clients[0])
+        self.fail_with(f"fedmrn aggregate: {clients[0]}: the frame's seed is not "
+                       "its client's in this round", "aggregate", clients[0],
+                       "--model", frames / "round-000002" / "before.frame",
+                       "--run-seed", 2)
+
     def test_plain_lines_in_a_pipe(self):
         out = self.folder / "new" / "run"
         done = self.run_it("run", *SMALL, "--rounds.count", 3,

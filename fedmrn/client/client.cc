@@ -82,6 +82,7 @@ Status Client::Receive(const Order& order, ByteView broadcast) {
   local.scales.clear();
   local.plain.resize(frame.plain_count);
   frame.CopyPlain(local.plain);
+  bench_.plain = local.plain;
   return Ok();
 }
 
@@ -91,7 +92,7 @@ Result<Bytes> Client::Encode(const Order& order,
   const Seeds seeds = SeedsOf(settings_.seed, order.round, order.client);
   FrameHeader header;
   header.codec = CodecOf(*settings_.method, method);
-  header.plain_half = method.plain_half;
+  header.plain_kind = method.plain_kind;
   header.run = settings_.run;
   header.round = order.round;
   header.client = order.client;
@@ -108,6 +109,10 @@ Result<Bytes> Client::Encode(const Order& order,
   options.draw_seed = seeds.draw;
   options.segments = segments;
   options.scales = bench_.local.scales;
+  const std::vector<uint32_t> plain_segments =
+      task_.model.layout.plain_segments();
+  options.plain_segments = plain_segments;
+  options.plain_reference = bench_.plain;
   std::vector<float>& update = bench_.local.update;
   const std::vector<float>& plain = bench_.local.plain;
   if (method.error_feedback) {  // what the codec lost the last time is sent now

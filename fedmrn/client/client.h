@@ -51,7 +51,7 @@ using AfterStep = std::function<bool(size_t examples)>;
 struct Bench {
   std::unique_ptr<train::Learner> learner;
   train::LocalModel local;
-  std::vector<float> weights;  // of the broadcast that came last
+  std::vector<float> weights, plain;  // of the broadcast that came last
 };
 
 // Not thread-safe; several may share settings, task and states.

@@ -77,6 +77,12 @@ Result<Aggregator> Aggregator::Create(const RoundSpec& spec) {
   if (!(spec.max_abs_value >= 0x1p-60f && spec.max_abs_value <= 0x1p30f)) {
     return bad("max_abs_value must be 2^-60 to 2^30");
   }
+  for (const PlainRange& range : spec.variances) {
+    if (range.first > spec.plain_count ||
+        range.count > spec.plain_count - range.first) {
+      return bad("a variance is not among the plain values");
+    }
+  }
   if (codec->uses_noise) {
     const Noise noise{spec.noise, spec.magnitude, 0};
     if (!IsValid(noise)) return bad("the round's noise is not valid");
@@ -140,16 +146,18 @@ Status Aggregator::Admit(const FrameView& frame) const {
   if (total_weight_ + WeightOf(frame) > max_weight_) {
     return Error{ErrorCode::kFull, "the round's total weight is exhausted"};
   }
-  // float16 cannot exceed the limit.
-  if (!frame.plain_half &&
-      !AllWithin(frame.plain.data(), frame.plain_count, kMaxPlain)) {
-    return Error{ErrorCode::kBadValue, "a plain value exceeds 2^40"};
+  if (frame.plain_kind == PlainKind::kDelta &&
+      spec_.plain_reference.size() != frame.plain_count) {
+    return Foreign("the frame has differences to a model that is not known");
   }
   return Ok();
 }
 
 Status Aggregator::Take(const FrameView& frame, Batch& batch) {
   FEDMRN_TRY(Admit(frame));
+  std::vector<float> plain(frame.plain_count);
+  frame.CopyPlain(plain, spec_.plain_reference);
+  FEDMRN_TRY(CheckPlain(plain));
   const uint64_t weight = WeightOf(frame);
   const ByteView addend = codec_->addend(frame, scratch_);
   if (masked()) {
@@ -163,15 +171,28 @@ Status Aggregator::Take(const FrameView& frame, Batch& batch) {
     batch.floats.push_back(
         {addend.data(), std::ldexp(static_cast<double>(weight), grid_bits_)});
   }
-  AddPlain(frame, weight);
+  AddPlain(plain, weight);
   total_weight_ += weight;
   seen_.insert(frame.client);
   return Ok();
 }
 
-void Aggregator::AddPlain(const FrameView& frame, uint64_t weight) {
-  std::vector<float> plain(frame.plain_count);
-  frame.CopyPlain(plain);
+Status Aggregator::CheckPlain(std::span<const float> plain) const {
+  if (!AllWithin(reinterpret_cast<const uint8_t*>(plain.data()), plain.size(),
+                 kMaxPlain)) {
+    return Error{ErrorCode::kBadValue, "a plain value exceeds 2^40"};
+  }
+  for (const PlainRange& range : spec_.variances) {
+    for (float variance : plain.subspan(range.first, range.count)) {
+      if (variance < 0) {
+        return Error{ErrorCode::kBadValue, "a variance is negative"};
+      }
+    }
+  }
+  return Ok();
+}
+
+void Aggregator::AddPlain(std::span<const float> plain, uint64_t weight) {
   for (size_t i = 0; i < plain.size(); ++i) {
     plain_sum_[i] += static_cast<Int128>(std::nearbyint(
                          std::ldexp(double{plain[i]}, kPlainGridBits))) *

@@ -20,6 +20,7 @@
 #include "fedmrn/base/result.h"
 #include "fedmrn/core/accumulate.h"
 #include "fedmrn/core/frame.h"
+#include "fedmrn/core/layout.h"
 
 namespace fedmrn {
 
@@ -39,6 +40,11 @@ struct RoundSpec {
   // Weight = examples / examples_per_weight, rounded up. 1: the paper's share
   // of the data; the batch size: the authors' share of the mini-batches.
   uint32_t examples_per_weight = 1;
+  // The broadcast's plain section, for frames that carry differences to it;
+  // without one they are refused.
+  std::vector<float> plain_reference = {};
+  // Which plain values must not be negative: variances.
+  std::vector<PlainRange> variances = {};
   // Hostile values end here.
   uint32_t max_examples = 1 << 20;
   float max_abs_value = 16;  // of an update, masked or not
@@ -89,7 +95,8 @@ class Aggregator {
   double unit() const;
   // Checks a frame and counts it in; its update waits in `batch` to be summed.
   Status Take(const FrameView& frame, Batch& batch);
-  void AddPlain(const FrameView& frame, uint64_t weight);
+  Status CheckPlain(std::span<const float> plain) const;
+  void AddPlain(std::span<const float> plain, uint64_t weight);
   // Sums what waits, and empties the batch.
   void AddBatch(Batch& batch, int threads);
   void AddMaskedUpdates(std::span<const MaskedUpdate> updates, int threads);

@@ -32,6 +32,13 @@ enum class CodecId : uint8_t {
   kMask = 10,
 };
 
+// How the values travel that are not compressed.
+enum class PlainKind : uint8_t {
+  kFloat32,
+  kFloat16,
+  kDelta,  // quantised differences to those of the broadcast (plain_delta.h)
+};
+
 // What encoding needs to know and decoding does not.
 struct EncodeOptions {
   // Private randomness of the client for stochastic codecs but mrn, whose draws
@@ -49,6 +56,10 @@ struct EncodeOptions {
   float clip = 2.5f;      // terngrad: in standard deviations; 0: no clipping
   bool unbiased = false;  // drive: |r|_2^2 / |r|_1 instead of |r|_1 / d
   int bits = 1;           // eden: 1 to 4
+  // PlainKind::kDelta: the values that the broadcast had, and the lengths of
+  // their tensors; empty: one whole vector.
+  std::span<const float> plain_reference = {};
+  std::span<const uint32_t> plain_segments = {};
 };
 
 // A figure about a payload, for people who inspect a frame.

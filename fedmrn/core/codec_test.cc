@@ -368,7 +368,7 @@ TEST(WireCost, OverheadIsAtMost96Bytes) {
   EXPECT_EQ(frame.size(), kCnn4Params / 8 + 4 * 1920 + 92);
   EXPECT_LE(frame.size() - kCnn4Params / 8 - 4 * 1920, 96u);
   FrameHeader half = HeaderFor("mrn-binary");
-  half.plain_half = true;
+  half.plain_kind = PlainKind::kFloat16;
   EXPECT_EQ(EncodeFrame(half, options, update, plain).value().size(),
             kCnn4Params / 8 + 2 * 1920 + 92);
 }

@@ -5,6 +5,7 @@
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/float16.h"
 #include "fedmrn/core/philox.h"
+#include "fedmrn/core/plain_delta.h"
 #include "fedmrn/core/scan.h"
 #include "fedmrn/core/wire.h"
 
@@ -35,6 +36,10 @@ Status CheckHeader(const FrameHeader& header, const Codec& codec) {
     return At(wire::kCodec.offset, ErrorCode::kBadValue,
               std::string(codec.name) + " carries no model for a broadcast");
   }
+  if (header.broadcast && header.plain_kind == PlainKind::kDelta) {
+    return At(wire::kFlags.offset, ErrorCode::kBadValue,
+              "a broadcast has nothing to differ from");
+  }
   if (codec.uses_noise) {
     if (!IsValid(header.noise)) {
       return At(wire::kNoiseKind.offset, ErrorCode::kBadValue,
@@ -64,6 +69,33 @@ Status CheckFinite(std::span<const float> values, const char* what) {
   while (std::isfinite(values[i])) ++i;
   return Error{ErrorCode::kNotFinite, std::string(what) + " value " +
                                           std::to_string(i) + " is not finite"};
+}
+
+// From what both sides know, and not from the run: how masks are coded is part
+// of a run's id, but must not change the model.
+uint64_t PlainDitherSeed(const FrameHeader& header) {
+  return ClientSeed(header.fingerprint + header.noise.seed, header.round,
+                    header.client);
+}
+
+Status AppendPlainDeltas(const FrameHeader& header,
+                         const EncodeOptions& options,
+                         std::span<const float> plain, Bytes& frame) {
+  const uint32_t whole[] = {static_cast<uint32_t>(plain.size())};
+  const std::span<const uint32_t> tensors =
+      options.plain_segments.empty() ? std::span<const uint32_t>(whole)
+                                     : options.plain_segments;
+  uint64_t sum = 0;
+  for (const uint32_t length : tensors) sum += length;
+  if (sum != plain.size() || options.plain_reference.size() != plain.size()) {
+    return Error{ErrorCode::kBadValue,
+                 "the plain section's reference or tensors are not as long as "
+                 "it is"};
+  }
+  FEDMRN_TRY(CheckFinite(options.plain_reference, "reference"));
+  AppendDeltas(PlainDitherSeed(header), tensors, options.plain_reference, plain,
+               frame);
+  return Ok();
 }
 
 // Whether each extension is whole, and none is one that must be understood:
@@ -120,7 +152,9 @@ Result<Bytes> EncodeFrame(const FrameHeader& given,
   FEDMRN_TRY(codec->encode(header, options, update, frame));
   const uint64_t payload_bytes = frame.size() - kFrameHeaderBytes;
 
-  if (header.plain_half) {
+  if (header.plain_kind == PlainKind::kDelta) {
+    FEDMRN_TRY(AppendPlainDeltas(header, options, plain, frame));
+  } else if (header.plain_kind == PlainKind::kFloat16) {
     for (size_t i = 0; i < plain.size(); ++i) {
       if (std::fabs(plain[i]) > kMaxFloat16) {
         return Error{ErrorCode::kBadValue, "plain value " + std::to_string(i) +
@@ -181,7 +215,11 @@ Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver) {
         wire::kCodec.offset, ErrorCode::kBadFormat,
         "unknown codec " + std::to_string(static_cast<uint8_t>(header.codec)));
   }
-  if ((header.flags & ~(wire::kPlainHalfFlag | wire::kBroadcastFlag)) != 0) {
+  const uint8_t known_flags = wire::kPlainHalfFlag | wire::kBroadcastFlag |
+                              (header.version == 1 ? 0 : wire::kPlainDeltaFlag);
+  constexpr uint8_t kBothKinds = wire::kPlainHalfFlag | wire::kPlainDeltaFlag;
+  if ((header.flags & ~known_flags) != 0 ||
+      (header.flags & kBothKinds) == kBothKinds) {
     return At(wire::kFlags.offset, ErrorCode::kBadFormat,
               "unknown flags " + std::to_string(header.flags));
   }
@@ -190,8 +228,9 @@ Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver) {
               "reserved bytes are not 0");
   }
   FEDMRN_TRY(CheckHeader(header, *codec));
-  if (header.plain_bytes !=
-      uint64_t{header.plain_count} * header.plain_value_bytes()) {
+  if (header.plain_kind != PlainKind::kDelta &&
+      header.plain_bytes !=
+          uint64_t{header.plain_count} * header.plain_value_bytes()) {
     return At(wire::kPlainBytes.offset, ErrorCode::kBadFormat,
               std::to_string(header.plain_bytes) + " plain bytes are not " +
                   std::to_string(header.plain_count) + " values");
@@ -218,10 +257,16 @@ Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver) {
                   {}};
   FEDMRN_TRY(codec->validate(frame, receiver.scratch));
 
+  if (frame.plain_kind == PlainKind::kDelta) {
+    const Status deltas = CheckDeltas(frame.plain, frame.plain_count);
+    if (deltas) return frame;
+    return At(plain_at + deltas.error().offset, deltas.error().code,
+              deltas.error().message);
+  }
   const size_t value_bytes = header.plain_value_bytes();
   for (uint32_t i = 0; i < frame.plain_count; ++i) {
     const uint8_t* value = frame.plain.data() + value_bytes * i;
-    const bool finite = frame.plain_half
+    const bool finite = frame.plain_kind == PlainKind::kFloat16
                             ? (LoadLe<uint16_t>(value) & 0x7C00) != 0x7C00
                             : std::isfinite(LoadLe<float>(value));
     if (!finite) {
@@ -238,11 +283,16 @@ uint64_t ClientSeed(uint64_t run_seed, uint32_t round, uint64_t client) {
   return words[0] | uint64_t{words[1]} << 32;
 }
 
-void FrameView::CopyPlain(std::span<float> out) const {
+void FrameView::CopyPlain(std::span<float> out,
+                          std::span<const float> reference) const {
   FEDMRN_CHECK(out.size() == plain_count);
+  if (plain_kind == PlainKind::kDelta) {
+    return ReadDeltas(PlainDitherSeed(*this), plain, reference, out);
+  }
   for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = plain_half ? FloatFromFloat16(LoadLe<uint16_t>(&plain[2 * i]))
-                        : LoadLe<float>(&plain[4 * i]);
+    out[i] = plain_kind == PlainKind::kFloat16
+                 ? FloatFromFloat16(LoadLe<uint16_t>(&plain[2 * i]))
+                 : LoadLe<float>(&plain[4 * i]);
   }
 }
 

@@ -26,9 +26,9 @@ inline constexpr uint32_t kMaxExtensionBytes = uint32_t{1} << 20;
 
 struct FrameHeader {
   CodecId codec = CodecId::kFloat32;
-  bool broadcast = false;   // the payload is the model itself, in floats
-  bool plain_half = false;  // the plain section is float16 instead of float32
-  uint64_t run = 0;         // which training it belongs to
+  bool broadcast = false;  // the payload is the model itself, in floats
+  PlainKind plain_kind = PlainKind::kFloat32;  // of the plain section
+  uint64_t run = 0;                            // which training it belongs to
   uint32_t round = 0;
   uint64_t client = 0;
   uint32_t examples = 0;     // the client's; 0 in broadcasts only
@@ -53,8 +53,11 @@ struct FrameView : FrameHeader {
   // it: the codec's addend.
   ByteView unpacked;
 
-  // Copies the plain section's values; `out` has plain_count of them.
-  void CopyPlain(std::span<float> out) const;
+  // Copies the plain section's values; `out` has plain_count of them. Those of
+  // PlainKind::kDelta are added to the reference, the broadcast's plain
+  // section; without one they stay differences.
+  void CopyPlain(std::span<float> out,
+                 std::span<const float> reference = {}) const;
 };
 
 // Who parses a frame.

@@ -62,7 +62,7 @@ TEST(Frame, EveryFieldSurvives) {
   const FrameView frame = ParseFrame(bytes).value();
   EXPECT_EQ(frame.codec, CodecId::kMrnBinary);
   EXPECT_FALSE(frame.broadcast);
-  EXPECT_FALSE(frame.plain_half);
+  EXPECT_EQ(frame.plain_kind, PlainKind::kFloat32);
   EXPECT_EQ(frame.version, 2);
   EXPECT_EQ(frame.run, 0x8877665544332211u);
   EXPECT_EQ(frame.round, 12u);
@@ -83,7 +83,7 @@ TEST(Frame, EveryFieldSurvives) {
 
 TEST(Frame, PlainSectionInHalfPrecision) {
   FrameHeader header = SomeHeader();
-  header.plain_half = true;
+  header.plain_kind = PlainKind::kFloat16;
   const std::vector<float> plain = {1.0f, 1.0f / 3, 65504.0f};
   const Bytes bytes =
       EncodeFrame(header, {}, Normal(1, 100, 0.004f), plain).value();

@@ -41,6 +41,8 @@ struct GoldenCase {
 };
 
 constexpr uint32_t kSegments[] = {72, 20, 7};
+constexpr float kPlainReference[] = {0.5f, 0.5f, 0.5f, 0.5f};
+constexpr uint32_t kPlainSegments[] = {1, 3};
 // The second one's mask is not worth a table.
 constexpr uint32_t kLongSegments[] = {2000, 2, 2097};
 
@@ -67,7 +69,7 @@ std::vector<GoldenCase> Cases() {
     return cases.back();
   };
   add("float32", CodecId::kFloat32);
-  add("float16", CodecId::kFloat16).header.plain_half = true;
+  add("float16", CodecId::kFloat16).header.plain_kind = PlainKind::kFloat16;
   add("mrn-binary-uniform", CodecId::kMrnBinary);
   add("mrn-binary-gaussian", CodecId::kMrnBinary).header.noise.kind =
       NoiseKind::kGaussian;
@@ -92,7 +94,7 @@ std::vector<GoldenCase> Cases() {
   whole_bytes.plain = 0;
   GoldenCase& half = add("mrn-signed-gaussian-f16", CodecId::kMrnSigned);
   half.header.noise.kind = NoiseKind::kGaussian;
-  half.header.plain_half = true;
+  half.header.plain_kind = PlainKind::kFloat16;
   GoldenCase& whole_trits = add("terngrad-40", CodecId::kTernGrad);
   whole_trits.params = 40;
   whole_trits.options.segments = {};
@@ -100,6 +102,11 @@ std::vector<GoldenCase> Cases() {
   GoldenCase& single = add("eden-zero", CodecId::kEden);
   single.params = 1;
   single.options.segments = {};
+  // To a broadcast of 0.5, 0.5, 0.5, 0.5.
+  GoldenCase& delta = add("plain-differences", CodecId::kMrnBinary);
+  delta.header.plain_kind = PlainKind::kDelta;
+  delta.options.plain_reference = kPlainReference;
+  delta.options.plain_segments = kPlainSegments;
   GoldenCase& second_seed = add("mrn-binary-seed-2", CodecId::kMrnBinary);
   second_seed.header.noise.seed = 0xFEDCBA9876543210;
   add("float32-zeros", CodecId::kFloat32).zeros = true;
@@ -144,6 +151,14 @@ TEST(Golden, FramesAndValues) {
     DecodeUpdate(ParseFrame(frame).value(), values);
     const ByteView value_bytes(reinterpret_cast<const uint8_t*>(values.data()),
                                4 * values.size());
+    if (c.header.plain_kind == PlainKind::kDelta) {
+      float values_of_plain[4];
+      ParseFrame(frame).value().CopyPlain(values_of_plain, kPlainReference);
+      Bytes plain_bytes;
+      AppendLe(std::span<const float>(values_of_plain), plain_bytes);
+      if (write) WriteFile(folder + c.name + ".plain", plain_bytes);
+      EXPECT_EQ(ReadFile(folder + c.name + ".plain"), plain_bytes);
+    }
     if (write) {
       WriteFile(folder + c.name + ".frame", frame);
       WriteFile(folder + c.name + ".values", value_bytes);

@@ -33,6 +33,25 @@ std::vector<uint32_t> ModelLayout::segments() const {
   return sizes;
 }
 
+std::vector<uint32_t> ModelLayout::plain_segments() const {
+  std::vector<uint32_t> sizes;
+  for (const TensorLayout& t : tensors) {
+    if (!t.coded) sizes.push_back(static_cast<uint32_t>(t.size()));
+  }
+  return sizes;
+}
+
+std::vector<PlainRange> ModelLayout::variances() const {
+  std::vector<PlainRange> ranges;
+  uint64_t first = 0;
+  for (const TensorLayout& t : tensors) {
+    if (t.coded) continue;
+    if (t.name.ends_with("running_var")) ranges.push_back({first, t.size()});
+    first += t.size();
+  }
+  return ranges;
+}
+
 uint64_t ModelLayout::Fingerprint() const {
   Bytes text;
   for (const TensorLayout& t : tensors) {

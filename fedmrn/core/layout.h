@@ -16,6 +16,11 @@ struct TensorLayout {
   uint64_t size() const;
 };
 
+// Some neighbours in the plain section.
+struct PlainRange {
+  uint64_t first = 0, count = 0;
+};
+
 struct ModelLayout {
   std::vector<TensorLayout> tensors;
 
@@ -23,6 +28,10 @@ struct ModelLayout {
   uint64_t plain_values() const;  // a frame's `plain_count`
   // Sizes of the coded tensors, for EncodeOptions::segments.
   std::vector<uint32_t> segments() const;
+  // Sizes of the plain tensors, for EncodeOptions::plain_segments.
+  std::vector<uint32_t> plain_segments() const;
+  // The running variances: tensors of this name, as PyTorch has it.
+  std::vector<PlainRange> variances() const;
   // Equal for equal names, shapes and kinds in equal order; a frame carries it
   // so that an update of another model cannot be added by accident.
   uint64_t Fingerprint() const;

@@ -11,8 +11,8 @@
 namespace fedmrn {
 
 // What a stream's numbers are for; keeps streams of one seed independent.
-// Part of the wire format (kNoise, kRotation, kClientSeed, kDither): never
-// renumber.
+// Part of the wire format (kNoise, kRotation, kClientSeed, kDither,
+// kPlainDither): never renumber.
 enum class Purpose : uint32_t {
   kNoise = 0,     // G(seed): shared by client and server
   kRotation = 1,  // DRIVE's and EDEN's random signs: shared as well
@@ -30,7 +30,8 @@ enum class Purpose : uint32_t {
   kDropout = 12,    // of a network; `sub` is the local step
   kSubset = 13,     // which part of a data set is used
   // Shared by client and server again.
-  kDither = 14,  // draws of the final mask
+  kDither = 14,       // draws of the final mask
+  kPlainDither = 15,  // of the plain section's differences
 };
 
 // Ten rounds, Philox's usual number; seven for the draws of local steps, which

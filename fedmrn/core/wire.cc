@@ -19,7 +19,10 @@ Header ReadHeader(ByteView frame) {
   header.version = kVersion.Load(from);
   header.codec = static_cast<CodecId>(kCodec.Load(from));
   header.flags = kFlags.Load(from);
-  header.plain_half = (header.flags & kPlainHalfFlag) != 0;
+  header.plain_kind = (header.flags & kPlainHalfFlag) != 0 ? PlainKind::kFloat16
+                      : (header.flags & kPlainDeltaFlag) != 0
+                          ? PlainKind::kDelta
+                          : PlainKind::kFloat32;
   header.broadcast = (header.flags & kBroadcastFlag) != 0;
   header.noise = {static_cast<NoiseKind>(kNoiseKind.Load(from)),
                   kMagnitude.Load(from), kSeed.Load(from)};
@@ -50,9 +53,10 @@ void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
   kMagic.Store(kMagicValue, frame);
   kVersion.Store(kFrameVersion, frame);
   kCodec.Store(static_cast<uint8_t>(header.codec), frame);
-  kFlags.Store(static_cast<uint8_t>((header.plain_half ? kPlainHalfFlag : 0) |
-                                    (header.broadcast ? kBroadcastFlag : 0)),
-               frame);
+  uint8_t flags = header.broadcast ? kBroadcastFlag : 0;
+  if (header.plain_kind == PlainKind::kFloat16) flags |= kPlainHalfFlag;
+  if (header.plain_kind == PlainKind::kDelta) flags |= kPlainDeltaFlag;
+  kFlags.Store(flags, frame);
   kNoiseKind.Store(static_cast<uint8_t>(header.noise.kind), frame);
   kRound.Store(header.round, frame);
   kExamples.Store(header.examples, frame);

@@ -51,6 +51,7 @@ inline constexpr size_t kHeaderBytesOfVersion1 = kRun.offset;
 inline constexpr uint32_t kMagicValue = 0x4e524d46;  // the bytes "FMRN"
 inline constexpr uint8_t kPlainHalfFlag = 1;
 inline constexpr uint8_t kBroadcastFlag = 2;
+inline constexpr uint8_t kPlainDeltaFlag = 4;
 
 // An extension is u16 kind | u16 length | bytes. A reader skips kinds that it
 // does not know, but refuses those from here on.
@@ -80,7 +81,10 @@ struct Header : FrameHeader {
     return version == 1 ? kHeaderBytesOfVersion1 : kFrameHeaderBytes;
   }
   size_t payload_at() const { return header_bytes() + extension_bytes; }
-  size_t plain_value_bytes() const { return plain_half ? 2 : 4; }
+  // Of all plain kinds but differences.
+  size_t plain_value_bytes() const {
+    return plain_kind == PlainKind::kFloat16 ? 2 : 4;
+  }
   // The length of a whole frame with this header; a claim beyond 64 bits is
   // their largest value, which no frame has.
   uint64_t frame_bytes() const {

@@ -75,7 +75,7 @@ TEST(Wire, HeadersComeBack) {
   FrameHeader header;
   header.codec = CodecId::kEden;
   header.broadcast = true;
-  header.plain_half = true;
+  header.plain_kind = PlainKind::kFloat16;
   header.round = 1;
   header.client = uint64_t{2} << 40;
   header.examples = 3;
@@ -95,7 +95,7 @@ TEST(Wire, HeadersComeBack) {
   EXPECT_EQ(read.codec, header.codec);
   EXPECT_EQ(read.flags, kPlainHalfFlag | kBroadcastFlag);
   EXPECT_TRUE(read.broadcast);
-  EXPECT_TRUE(read.plain_half);
+  EXPECT_EQ(read.plain_kind, PlainKind::kFloat16);
   EXPECT_EQ(read.round, header.round);
   EXPECT_EQ(read.client, header.client);
   EXPECT_EQ(read.examples, header.examples);

@@ -793,7 +793,8 @@ uint64_t RunId(const Config& config) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!ConfigKeys()[i].changes_results ||
         values[i].first.starts_with("faults.") ||
-        values[i].first == "rounds.deadline_s") {
+        values[i].first == "rounds.deadline_s" ||
+        values[i].first == "rounds.count") {
       continue;
     }
     text += values[i].first + " = " + values[i].second + "\n";

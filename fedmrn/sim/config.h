@@ -117,7 +117,7 @@ std::string KeysMarkdown();
 bool HasFixedDefault(const ConfigKey& key);
 
 // In all frames of the run: a hash of all settings that are part of it, but
-// not of what befalls it (faults, a deadline).
+// not of what befalls it (faults, a deadline) nor of how long it is.
 uint64_t RunId(const Config& config);
 
 }  // namespace fedmrn::sim

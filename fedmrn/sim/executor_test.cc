@@ -217,11 +217,12 @@ TEST_F(ThreadExecutorTest, SeedsOfClientsAndRounds) {
 TEST_F(ThreadExecutorTest, FramesFitTheRound) {
   for (const train::Method& method : train::Methods()) {
     SCOPED_TRACE(method.name);
-    for (const char* more : {"seed=1", "method.dense=float16",
-                             "method.update=float16", "method.bits=3"}) {
+    for (const char* more :
+         {"seed=1", "method.dense=float16", "method.dense=delta",
+          "method.update=float16", "method.bits=3"}) {
       Configure({"method.name=" + std::string(method.name), more});
       Result<Aggregator> aggregator = Aggregator::Create(
-          RoundSpecOf(config_, task_.model.layout.Fingerprint(), 4, model_));
+          RoundSpecOf(config_, task_.model.layout, 4, model_));
       ASSERT_TRUE(aggregator) << aggregator.error().ToString();
       for (const Bytes& frame : Frames(Execute())) {
         const Status added = aggregator->Add(frame);

@@ -1,9 +1,12 @@
 #include "fedmrn/sim/round.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <map>
 #include <numeric>
 #include <utility>
 
+#include "fedmrn/base/files.h"
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/core/random.h"
 #include "fedmrn/sim/evaluate.h"
@@ -30,6 +33,26 @@ Status ServerStep(const Config& config, uint32_t round, const Aggregator& sum,
   return Ok();
 }
 
+// What a round was made of, for people who want to check it.
+Status SaveFrames(const RoundContext& context, uint32_t round,
+                  const Bytes& broadcast,
+                  const std::map<uint32_t, Bytes>& counted,
+                  const GlobalModel& after) {
+  char name[20];
+  std::snprintf(name, sizeof name, "/round-%06u/", round);
+  const std::string folder = context.save_frames + name;
+  FEDMRN_TRY(MakeFolder(folder));
+  FEDMRN_TRY(WriteFileAtomically(folder + "before.frame", broadcast));
+  for (const auto& [client, frame] : counted) {
+    FEDMRN_TRY(WriteFileAtomically(
+        folder + "client-" + std::to_string(client) + ".frame", frame));
+  }
+  return WriteFileAtomically(
+      folder + "after.frame",
+      FEDMRN_TRY(
+          EncodeModel(context.config, context.fingerprint, round + 1, after)));
+}
+
 // A round of Algorithm 1 with one sample of clients. False if too few of them
 // answered; then the model is as it was.
 Result<bool> TrainModel(const RoundContext& context, uint32_t round,
@@ -50,13 +73,15 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
   // and added to the sum as it arrives. The sum is of integers, so the order
   // does not matter.
   Aggregator sum = FEDMRN_TRY(Aggregator::Create(
-      RoundSpecOf(config, context.fingerprint, round, model)));
+      RoundSpecOf(config, context.task.model.layout, round, model)));
   std::vector<uint32_t> counted;
+  std::map<uint32_t, Bytes> frames;  // only if they are to be saved
   FEDMRN_TRY(context.executor.Execute(
       {round, attempt, clients, broadcast},
       [&](uint32_t client, const Result<client::Answer>& answer) {
         if (book.Receive(client, answer, sum, threads)) {
           counted.push_back(client);
+          if (!context.save_frames.empty()) frames[client] = answer->frame;
         }
       },
       context.progress.stop));
@@ -73,6 +98,9 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
   FEDMRN_TRY(ServerStep(config, round, sum, threads, model));
   FEDMRN_TRY(context.executor.Commit(round, counted));
   book.Step(sum, step.seconds());
+  if (!context.save_frames.empty()) {
+    FEDMRN_TRY(SaveFrames(context, round, broadcast, frames, model));
+  }
   return true;
 }
 
@@ -134,15 +162,17 @@ GlobalModel NetworkOf(const Config& config, const train::Task& task,
   return network;
 }
 
-RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
+RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
                       uint32_t round, const GlobalModel& model) {
   RoundSpec spec;
   spec.run = RunId(config);
   spec.run_seed = config.seed;
   spec.round = round;
-  spec.fingerprint = fingerprint;
+  spec.fingerprint = layout.Fingerprint();
   spec.params = model.weights.size();
   spec.plain_count = static_cast<uint32_t>(model.plain.size());
+  spec.plain_reference = model.plain;
+  spec.variances = layout.variances();
   const train::MethodSettings& settings = config.method;
   spec.codec = train::CodecOf(*train::FindMethod(config.method.name), settings);
   if (FindCodec(spec.codec)->uses_noise) {

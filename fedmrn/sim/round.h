@@ -28,6 +28,7 @@ struct RoundContext {
   Workers& workers;  // for evaluation and aggregation
   Progress& progress;
   std::function<void(const std::string&)> log;  // failed clients
+  std::string save_frames = {};                 // as in RunOptions
 };
 
 // Round `round` (from 1): on success the model is the new one. Fails if in
@@ -42,7 +43,7 @@ GlobalModel NetworkOf(const Config& config, const train::Task& task,
                       uint32_t round, const GlobalModel& model);
 
 // What the frames of a round must look like.
-RoundSpec RoundSpecOf(const Config& config, uint64_t fingerprint,
+RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
                       uint32_t round, const GlobalModel& model);
 
 // K of N clients without replacement, in rising order: a pure function of the

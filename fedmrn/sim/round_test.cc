@@ -307,7 +307,8 @@ TEST_F(RunRoundTest, BytesAreThoseOfTheFrames) {
   FakeExecutor executor([&](const auto& order, uint32_t client) -> Answer {
     if (client == order.clients[0]) return {{}, "gone"};
     FrameHeader header = HeaderOf(client);
-    header.plain_half = client % 2 == 0;  // shorter
+    header.plain_kind =
+        client % 2 == 0 ? PlainKind::kFloat16 : PlainKind::kFloat32;  // shorter
     Bytes frame = Frame(header);
     if (client == order.clients[1]) frame.pop_back();  // but it has arrived
     uplink += frame.size();

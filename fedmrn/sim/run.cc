@@ -230,8 +230,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     }
   }
   // Before any training, not after the first round's.
-  const Result<Aggregator> possible =
-      Aggregator::Create(RoundSpecOf(config, fingerprint, 1, state.model));
+  const Result<Aggregator> possible = Aggregator::Create(
+      RoundSpecOf(config, task.model.layout, 1, state.model));
   if (!possible) {
     return Error{ErrorCode::kBadValue,
                  "no update could be added, is method.magnitude too large? " +
@@ -240,11 +240,15 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   FEDMRN_TRY(resumed ? folder.WriteConfig() : folder.Begin(state));
   if (options.on_round) options.on_round(state.rows);
 
-  const RoundContext context{
-      config,      task,
-      fingerprint, static_cast<uint32_t>(partition.clients()),
-      *executor,   workers,
-      progress,    options.log};
+  const RoundContext context{config,
+                             task,
+                             fingerprint,
+                             static_cast<uint32_t>(partition.clients()),
+                             *executor,
+                             workers,
+                             progress,
+                             options.log,
+                             options.save_frames};
   const uint32_t done = state.rows.empty() ? 0 : state.rows.back().round;
   for (uint32_t round = done + 1; round <= config.rounds.count; ++round) {
     progress.round = round;

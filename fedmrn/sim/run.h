@@ -23,7 +23,10 @@ struct RunOptions {
   std::string out;  // the folder of results; empty: writes nothing
   bool resume = false;
   bool overwrite = false;  // a run that is there already
-  std::string version;  // of the program, for run.json
+  std::string version;     // of the program, for run.json
+  // A folder for the frames of every round: what went out, what was counted,
+  // and the model after it. Empty: they are forgotten.
+  std::string save_frames;
   Progress* progress = nullptr;
   // Where the clients run.
   const ExecutorRow* executor = &Executors().front();

@@ -421,7 +421,7 @@ TEST_F(Runs, CodingLeavesTheModelAsItIs) {
     uint64_t bytes[2];
     for (const bool entropy : {false, true}) {
       const Config config = Tiny(
-          {std::string("method.name=") + method,
+          {std::string("method.name=") + method, "method.dense=delta",
            std::string("method.coding=") + (entropy ? "entropy" : "plain")});
       RunOptions options = Options(false);
       options.out = "";

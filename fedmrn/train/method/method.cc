@@ -19,6 +19,9 @@ constexpr Choice kNoiseKinds[] = {{"uniform", NoiseKind::kUniform},
                                   {"bernoulli", NoiseKind::kBernoulli}};
 constexpr Choice kHalf[] = {{"float32", false}, {"float16", true}};
 constexpr Choice kCoding[] = {{"entropy", true}, {"plain", false}};
+constexpr Choice kPlainKinds[] = {{"float32", PlainKind::kFloat32},
+                                  {"float16", PlainKind::kFloat16},
+                                  {"delta", PlainKind::kDelta}};
 constexpr Choice kAdam[] = {{"adam", true}, {"sgd", false}};
 
 constexpr Choice kLrSchedules[] = {{"constant", LrSchedule::kConstant},
@@ -68,8 +71,8 @@ constexpr MethodKey kMethodKeys[] = {
     {"method.coding", AT(codec.entropy),
      "masks travel entropy-coded, or as one bit each", kCoding},
     {"method.update", AT(half), "fedavg: the update travels as", kHalf},
-    {"method.dense", AT(plain_half), "what is not compressed travels as",
-     kHalf},
+    {"method.dense", AT(plain_kind), "what is not compressed travels as",
+     kPlainKinds},
     {"method.keep", AT(codec.keep), "topk, fedsparsify: the share that is sent",
      kPositiveShare},
     {"method.clip", AT(codec.clip),

@@ -51,9 +51,9 @@ struct MaskSettings {
 struct MethodSettings {
   std::string name = {};  // of its row
   MaskSettings mask = {};
-  EncodeOptions codec = {};     // but for seeds and segments
-  bool half = false;            // fedavg: float16
-  bool plain_half = false;      // plain values travel as float16
+  EncodeOptions codec = {};  // but for seeds and segments
+  bool half = false;         // fedavg: float16
+  PlainKind plain_kind = PlainKind::kFloat32;
   bool error_feedback = false;  // what the codec lost is added the next time
   bool decoded_statistics = false;  // batch-norm statistics of what the server
                                     // decodes, not of what was trained
