@@ -224,7 +224,8 @@ TEST(ConfigTest, Mistakes) {
        "method.magnitude?"},
       {"[train]\nlearning_rate = 1",
        "a.toml:2: train.learning_rate: unknown key; [train] has epochs, batch, "
-       "lr, momentum, weight_decay and drop_last"},
+       "lr, lr_schedule, lr_rounds, lr_factor, momentum, weight_decay and "
+       "drop_last"},
       {"x = 1",
        "a.toml:1: x: unknown key; only seed stands outside of "
        "sections"},
