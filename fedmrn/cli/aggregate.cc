@@ -98,7 +98,7 @@ Status Aggregate(const AggregateArguments& arguments) {
 
 void AddAggregate(Verb program) {
   const Verb verb = program.AddVerb(
-      "aggregate", "A round's new model from its frames, to check a server");
+      "aggregate", "Make a round's new model of its frames again");
   verb.Footer(
       "  fedmrn run --save-frames frames --rounds.count 1\n"
       "  fedmrn aggregate frames/round-000001/client-*.frame \\\n"
@@ -122,7 +122,7 @@ void AddAggregate(Verb program) {
       .Positive()
       .ShowDefault();
   verb.AddOption("--run-seed", arguments->run_seed,
-                 "Refuse frames whose seed does not follow from this one")
+                 "Refuse seeds that do not follow from it")
       .Type("N")
       .Check([](const std::string& value) {
         const bool number =

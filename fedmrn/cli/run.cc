@@ -167,7 +167,7 @@ void AddRun(Verb program) {
                  "Folder of results; default runs/NAME-OF-CONFIG")
       .Type("DIR");
   verb.AddOption("--save-frames", arguments->save_frames,
-                 "Keep all frames of all rounds here, for fedmrn aggregate")
+                 "Keep all rounds' frames, for fedmrn aggregate")
       .Type("DIR");
   verb.AddFlag("--resume", arguments->resume,
                "Go on from the last checkpoint in the folder, with its config");
