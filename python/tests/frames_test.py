@@ -4,7 +4,11 @@ import doctest
 import os
 import pathlib
 import pickle
+import shutil
 import struct
+import subprocess
+import sys
+import tempfile
 import threading
 import unittest
 
@@ -323,6 +327,19 @@ class Functions(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)))
         for name in "float32", "mrn-binary", "eden":
             self.assertIn(name, names)
+
+    def test_a_wheel_for_another_python(self):
+        """That has no extension which this one can load."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(
+                pathlib.Path(fedmrn.__file__).parent, f"{folder}/fedmrn",
+                ignore=shutil.ignore_patterns("_core*.so", "__pycache__"))
+            done = subprocess.run([sys.executable, "-c", "import fedmrn"],
+                                  cwd=folder, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.splitlines()[-1],
+                         r"ImportError: .* cannot be loaded by Python 3\.\d+ .*"
+                         "wheel is for another Python or another machine")
 
     def test_a_float32_payload_is_what_it_says(self):
         frame = fedmrn.encode(golden_update(99), codec="float32", examples=1)

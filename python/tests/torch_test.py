@@ -4,6 +4,8 @@ import copy
 import doctest
 import io
 import itertools
+import pathlib
+import re
 import unittest
 
 import fedmrn
@@ -536,6 +538,18 @@ class RoundTest(unittest.TestCase):
             self.assertGreater(np.dot(decoded, update), 0, codec.name)
             if codec.name == "float32":
                 np.testing.assert_array_equal(decoded, update)
+
+
+class DocsTest(unittest.TestCase):
+    def test_the_examples_run(self):
+        page = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+        self.assertGreaterEqual(len(blocks), 3)
+        names = {}
+        for block in blocks:
+            exec(block, names)
+        self.assertEqual(fedmrn.parse(names["frame"]).codec, "eden")
+        self.assertEqual(names["server"].clients, 1)
 
 
 def load_tests(loader, tests, pattern):
