@@ -220,6 +220,26 @@ const char* NameOf(NoiseKind kind) {
   return "none";
 }
 
+constexpr std::pair<const char*, PlainKind> kPlainKinds[] = {
+    {"float32", PlainKind::kFloat32},
+    {"float16", PlainKind::kFloat16},
+    {"delta", PlainKind::kDelta}};
+
+PlainKind PlainKindNamed(const std::string& name) {
+  for (const auto& [known, kind] : kPlainKinds) {
+    if (name == known) return kind;
+  }
+  BadValue("plain_as must be 'float32', 'float16' or 'delta', not '" + name +
+           "'");
+}
+
+const char* NameOf(PlainKind kind) {
+  for (const auto& [name, known] : kPlainKinds) {
+    if (kind == known) return name;
+  }
+  return "float32";
+}
+
 const Codec& CodecNamed(const std::string& name) {
   if (const Codec* codec = FindCodec(name)) return *codec;
   std::string known;
@@ -286,25 +306,34 @@ nb::object Decode(const Frame& frame, nb::object out) {
   return out;
 }
 
-NumpyVector<float> PlainOf(const Frame& frame) {
+NumpyVector<float> PlainOf(const Frame& frame, nb::object reference) {
+  const auto from = OptionalFloats("reference", reference, Floats::kRead,
+                                   frame.view.plain_count);
   std::vector<float> values(frame.view.plain_count);
-  frame.view.CopyPlain(values);
+  frame.view.CopyPlain(values,
+                       from ? from->values() : std::span<const float>());
   return ToNumpy(std::move(values));
 }
 
 nb::bytes Encode(nb::object update, nb::object plain, const std::string& codec,
-                 bool broadcast, bool plain_half, uint64_t run, uint32_t round,
-                 uint64_t client, uint32_t examples, uint64_t fingerprint,
-                 const std::string& noise, float magnitude, uint64_t seed,
-                 uint64_t draw_seed, std::vector<uint32_t> segments,
-                 bool entropy, bool stochastic, float scale, double keep,
-                 float clip, bool unbiased, int bits) {
+                 bool broadcast, const std::string& plain_as,
+                 nb::object plain_reference,
+                 std::vector<uint32_t> plain_segments, uint64_t run,
+                 uint32_t round, uint64_t client, uint32_t examples,
+                 uint64_t fingerprint, const std::string& noise,
+                 float magnitude, uint64_t seed, uint64_t draw_seed,
+                 std::vector<uint32_t> segments, bool entropy, bool stochastic,
+                 float scale, double keep, float clip, bool unbiased,
+                 int bits) {
   const Floats values("update", update, Floats::kRead);
   const auto plain_values = OptionalFloats("plain", plain, Floats::kRead);
+  const auto reference =
+      OptionalFloats("plain_reference", plain_reference, Floats::kRead,
+                     plain_values ? plain_values->values().size() : 0);
   FrameHeader header;
   header.codec = CodecNamed(codec).id;
   header.broadcast = broadcast;
-  header.plain_half = plain_half;
+  header.plain_kind = PlainKindNamed(plain_as);
   header.run = run;
   header.round = round;
   header.client = client;
@@ -321,6 +350,8 @@ nb::bytes Encode(nb::object update, nb::object plain, const std::string& codec,
   options.clip = clip;
   options.unbiased = unbiased;
   options.bits = bits;
+  if (reference) options.plain_reference = reference->values();
+  options.plain_segments = plain_segments;
   Result<Bytes> frame = [&] {
     nb::gil_scoped_release free;
     return EncodeFrame(
@@ -446,8 +477,8 @@ NB_MODULE(_core, module) {
                      return std::string(FindCodec(f.view.codec)->name);
                    })
       .def_prop_ro("broadcast", [](const Frame& f) { return f.view.broadcast; })
-      .def_prop_ro("plain_half",
-                   [](const Frame& f) { return f.view.plain_half; })
+      .def_prop_ro("plain_as",
+                   [](const Frame& f) { return NameOf(f.view.plain_kind); })
       .def_prop_ro("run", [](const Frame& f) { return f.view.run; })
       .def_prop_ro("round", [](const Frame& f) { return f.view.round; })
       .def_prop_ro("client", [](const Frame& f) { return f.view.client; })
@@ -466,18 +497,18 @@ NB_MODULE(_core, module) {
                    [](const Frame& f) { return f.view.plain_count; })
       .def_prop_ro("payload_bytes",
                    [](const Frame& f) { return f.view.payload.size(); })
-      .def_prop_ro("plain", PlainOf, nb::rv_policy::move)
+      .def("plain", PlainOf, "reference"_a = nb::none())
       .def("decode", Decode, "out"_a = nb::none())
       .def("__bytes__", [](const Frame& f) { return f.raw; })
       .def("__len__", [](const Frame& f) { return f.view.frame_bytes; });
 
   module.def("parse", Parse, "frame"_a, "max_params"_a = kMaxParams);
   module.def("encode", Encode, "update"_a, "plain"_a.none(), nb::kw_only(),
-             "codec"_a, "broadcast"_a, "plain_half"_a, "run"_a, "round"_a,
-             "client"_a, "examples"_a, "fingerprint"_a, "noise"_a,
-             "magnitude"_a, "seed"_a, "draw_seed"_a, "segments"_a, "entropy"_a,
-             "stochastic"_a, "scale"_a, "keep"_a, "clip"_a, "unbiased"_a,
-             "bits"_a);
+             "codec"_a, "broadcast"_a, "plain_as"_a, "plain_reference"_a.none(),
+             "plain_segments"_a, "run"_a, "round"_a, "client"_a, "examples"_a,
+             "fingerprint"_a, "noise"_a, "magnitude"_a, "seed"_a, "draw_seed"_a,
+             "segments"_a, "entropy"_a, "stochastic"_a, "scale"_a, "keep"_a,
+             "clip"_a, "unbiased"_a, "bits"_a);
   module.def("codecs", [] {
     nb::list rows;
     for (const Codec& codec : Codecs()) {
@@ -544,6 +575,15 @@ NB_MODULE(_core, module) {
       .def_prop_ro("params", &ModelLayout::coded_params)
       .def_prop_ro("plain_count", &ModelLayout::plain_values)
       .def_prop_ro("segments", &ModelLayout::segments)
+      .def_prop_ro("plain_segments", &ModelLayout::plain_segments)
+      .def_prop_ro("variances",
+                   [](const ModelLayout& layout) {
+                     std::vector<std::tuple<uint64_t, uint64_t>> ranges;
+                     for (const PlainRange& range : layout.variances()) {
+                       ranges.emplace_back(range.first, range.count);
+                     }
+                     return ranges;
+                   })
       .def_prop_ro("fingerprint", &ModelLayout::Fingerprint);
 
   nb::class_<LockedAggregator>(module, "Aggregator")
@@ -554,7 +594,8 @@ NB_MODULE(_core, module) {
              const std::string& noise, float magnitude, uint64_t run,
              uint32_t round, std::optional<uint64_t> run_seed,
              uint32_t examples_per_weight, uint32_t max_examples,
-             float max_abs_value) {
+             float max_abs_value, nb::object plain_reference,
+             const std::vector<std::tuple<uint64_t, uint64_t>>& variances) {
             RoundSpec spec;
             spec.run = run;
             spec.round = round;
@@ -568,12 +609,21 @@ NB_MODULE(_core, module) {
             spec.examples_per_weight = examples_per_weight;
             spec.max_examples = max_examples;
             spec.max_abs_value = max_abs_value;
+            if (const auto reference =
+                    OptionalFloats("plain_reference", plain_reference,
+                                   Floats::kRead, plain_count)) {
+              const std::span<const float> values = reference->values();
+              spec.plain_reference.assign(values.begin(), values.end());
+            }
+            for (const auto& [first, count] : variances) {
+              spec.variances.push_back({first, count});
+            }
             new (self) LockedAggregator(spec);
           },
           nb::kw_only(), "params"_a, "plain_count"_a, "fingerprint"_a,
           "codec"_a, "noise"_a, "magnitude"_a, "run"_a, "round"_a,
           "run_seed"_a.none(), "examples_per_weight"_a, "max_examples"_a,
-          "max_abs_value"_a)
+          "max_abs_value"_a, "plain_reference"_a.none(), "variances"_a)
       .def("add", &LockedAggregator::Add, "frame"_a, "threads"_a)
       .def("add_all", &LockedAggregator::AddAll, "frames"_a, "threads"_a)
       .def("finish", &LockedAggregator::Finish, "weights"_a, "plain"_a.none(),

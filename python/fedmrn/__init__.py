@@ -99,6 +99,7 @@ class Layout:
         self.params: int = self._core.params
         self.plain_count: int = self._core.plain_count
         self.segments: List[int] = self._core.segments
+        self.plain_segments: List[int] = self._core.plain_segments
 
     @property
     def tensors(self) -> List[Tuple[str, Tuple[int, ...], bool]]:
@@ -171,14 +172,18 @@ def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
            run: int = 0, round: int = 0, client: int = 0, fingerprint: int = 0,
            noise: str = "none", magnitude: float = 0.0, seed: int = 0,
            draw_seed: int = 0, segments: Sequence[int] = (),
-           broadcast: bool = False, plain_half: bool = False,
+           broadcast: bool = False, plain_as: str = "float32",
+           plain_reference: Optional[FloatVector] = None,
+           plain_segments: Sequence[int] = (),
            entropy: bool = True, stochastic: bool = True, scale: float = 0.0,
            keep: float = 0.03, clip: float = 2.5, unbiased: bool = False,
            bits: int = 1) -> bytes:
     """Compresses an update and wraps it up as a frame.
 
-    ``plain`` is what is not compressed. A ``layout`` gives fingerprint and
-    segments, and both vectors must have its sizes. ``examples`` is the
+    ``plain`` is what is not compressed; it travels as float32, float16 or
+    "delta", quantised differences to ``plain_reference``, the values that the
+    broadcast had. A ``layout`` gives fingerprint and segments, and both vectors
+    must have its sizes. ``examples`` is the
     client's, at least 1 but in a ``broadcast``. ``noise`` and ``magnitude``
     are for the mrn codecs, ``seed`` for those that say ``uses_seed``, and
     ``draw_seed`` for the private draws of other stochastic codecs. The rest are
@@ -200,11 +205,15 @@ def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
     """
     if layout is not None:
         fingerprint, segments = layout.fingerprint, layout.segments
+        plain_segments = layout.plain_segments
         _check_size("update", update, layout.params)
         _check_size("plain", () if plain is None else plain,
                     layout.plain_count)
     return _core.encode(
-        update, plain, codec=codec, broadcast=broadcast, plain_half=plain_half,
+        update, plain, codec=codec, broadcast=broadcast, plain_as=plain_as,
+        plain_reference=plain_reference,
+        plain_segments=[_integer("a plain segment", n, 32)
+                        for n in plain_segments],
         run=_integer("run", run, 64), round=_integer("round", round, 32),
         client=_integer("client", client, 64),
         examples=_integer("examples", examples, 32),
@@ -243,7 +252,7 @@ def parse(frame: bytes, *, max_params: int = _MAX_PARAMS) -> Frame:
 def decode(frame: Union[bytes, Frame], *, out: Optional[FloatVector] = None,
            max_params: int = _MAX_PARAMS) -> FloatVector:
     """The update that a frame stands for (the model, if it is a broadcast), in
-    a new array or in ``out``. A frame's other values: ``parse(frame).plain``.
+    a new array or in ``out``. A frame's other values: ``parse(frame).plain()``.
 
     >>> frame = encode(np.float32([3, 4]), codec="float16", examples=1)
     >>> decode(frame).tolist()
@@ -262,7 +271,8 @@ class Aggregator:
     round, model, codec and noise is refused with a FrameError, and the sum is
     untouched. With ``run_seed`` a client's seed must be that of
     ``client_seeds``. Its weight is ``examples / examples_per_weight``, rounded
-    up. May be used by several threads.
+    up. ``plain_reference``, the plain values of the broadcast, is for frames
+    that carry differences to them. May be used by several threads.
 
     >>> layout = Layout([("w", (2, 2), True)])
     >>> server = Aggregator(layout, codec="float32", round=1)
@@ -280,8 +290,11 @@ class Aggregator:
                  round: int = 0, run_seed: Optional[int] = None,
                  params: int = 0, plain_count: int = 0, fingerprint: int = 0,
                  examples_per_weight: int = 1, max_examples: int = 1 << 20,
-                 max_abs_value: float = 16.0):
+                 max_abs_value: float = 16.0,
+                 plain_reference: Optional[FloatVector] = None):
+        variances: List[Tuple[int, int]] = []
         if layout is not None:
+            variances = layout._core.variances
             params, plain_count = layout.params, layout.plain_count
             fingerprint = layout.fingerprint
         self._core = _core.Aggregator(
@@ -295,7 +308,8 @@ class Aggregator:
             examples_per_weight=_integer("examples_per_weight",
                                          examples_per_weight, 32),
             max_examples=_integer("max_examples", max_examples, 32),
-            max_abs_value=max_abs_value)
+            max_abs_value=max_abs_value, plain_reference=plain_reference,
+            variances=variances)
 
     def add(self, frame: bytes, *, threads: int = 1) -> None:
         """Adds one client's frame, or raises FrameError."""

@@ -36,8 +36,8 @@ from torch import nn
 import fedmrn
 from fedmrn import Aggregator, Frame, FrameError, Layout, _core, _masking
 
-__all__ = ["MaskedSGD", "Update", "broadcast", "finish", "layout",
-           "load_broadcast"]
+__all__ = ["MaskedSGD", "Update", "aggregator", "broadcast", "finish",
+           "layout", "load_broadcast"]
 
 
 class _Slot(NamedTuple):
@@ -151,7 +151,8 @@ def broadcast(model: nn.Module, *, coded: str = "", run: int = 0,
     return fedmrn.encode(
         parts.coded_values().cpu(), parts.plain_values(),
         codec="float16" if half else "float32", layout=parts.layout, run=run,
-        round=round, client=client, broadcast=True, plain_half=half)
+        round=round, client=client, broadcast=True,
+        plain_as="float16" if half else "float32")
 
 
 def load_broadcast(model: nn.Module, frame: bytes, *,
@@ -160,6 +161,13 @@ def load_broadcast(model: nn.Module, frame: bytes, *,
     ``run`` and ``round`` the client's answer must have. A frame of another
     model is a FrameError, and the model stays as it is."""
     parts = _Model(model, coded)
+    parsed = _parse_broadcast(parts, frame)
+    parts.set_coded(torch.from_numpy(parsed.decode()))
+    parts.set_plain(torch.from_numpy(parsed.plain()))
+    return parsed
+
+
+def _parse_broadcast(parts: _Model, frame: bytes) -> Frame:
     parsed = fedmrn.parse(frame, max_params=parts.layout.params)
     if not parsed.broadcast:
         raise FrameError("the frame is an update, not a broadcast", "foreign")
@@ -167,9 +175,17 @@ def load_broadcast(model: nn.Module, frame: bytes, *,
             or parsed.params != parts.layout.params
             or parsed.plain_count != parts.layout.plain_count):
         raise FrameError("the broadcast is of another model", "foreign")
-    parts.set_coded(torch.from_numpy(parsed.decode()))
-    parts.set_plain(torch.from_numpy(parsed.plain))
     return parsed
+
+
+def aggregator(model: nn.Module, down: bytes, *, coded: str = "",
+               **settings: Any) -> Aggregator:
+    """The server's side of the round that the broadcast ``down`` of the model
+    began; ``settings`` are those of ``fedmrn.Aggregator``."""
+    parts = _Model(model, coded)
+    parsed = _parse_broadcast(parts, down)
+    return Aggregator(parts.layout, run=parsed.run, round=parsed.round,
+                      plain_reference=parsed.plain(), **settings)
 
 
 def finish(aggregator: Aggregator, model: nn.Module, *, coded: str = "",
@@ -201,6 +217,7 @@ class Update:
     def __init__(self, model: nn.Module, *, coded: str = ""):
         self._model = _Model(model, coded)
         self._before = self._model.coded_values().cpu()
+        self._plain_before = self._model.plain_values()
 
     @property
     def layout(self) -> Layout:
@@ -211,7 +228,8 @@ class Update:
         now = self._model.coded_values().cpu()
         return fedmrn.encode(now.sub_(self._before),
                              self._model.plain_values(), codec=codec,
-                             layout=self.layout, examples=examples, **settings)
+                             layout=self.layout, examples=examples,
+                             plain_reference=self._plain_before, **settings)
 
 
 _TIMES_NOISE = {"binary": 1.0, "signed": 0.5}
@@ -298,6 +316,7 @@ class MaskedSGD(torch.optim.Optimizer):
         self._done = 0
         self._sent = False
         self._weights = self._model.coded_values()
+        self._plain_before = self._model.plain_values()
         self._update = torch.zeros_like(self._weights)
         self._effective = torch.empty_like(self._weights)
         self._noise = (_masking.noise(noise, magnitude, seed,
@@ -351,13 +370,15 @@ class MaskedSGD(torch.optim.Optimizer):
         return loss
 
     def frame(self, examples: int, *, run: int = 0, round: int = 0,
-              client: int = 0, entropy: bool = True, plain_half: bool = False,
-              early: bool = False) -> bytes:
+              client: int = 0, entropy: bool = True,
+              plain_as: str = "float32", early: bool = False) -> bytes:
         """What the client sends. Ends the training: the model then has the
         weights as the server sees them, w + the masked noise of the frame.
 
-        ``examples`` is how many the client trained on, ``early`` must be set to
-        send before ``total_steps`` steps are done.
+        ``examples`` is how many the client trained on. ``plain_as`` is how the
+        values travel that are not coded: "float32", "float16" or "delta",
+        quantised differences to what they were at first. ``early`` must be set
+        to send before ``total_steps`` steps are done.
         """
         if self._sent:
             raise RuntimeError("frame() has been called: a client answers a "
@@ -372,7 +393,8 @@ class MaskedSGD(torch.optim.Optimizer):
             codec="mrn-" + s["mask"], layout=self.layout, examples=examples,
             run=run, round=round, client=client, noise=s["noise"],
             magnitude=s["magnitude"], seed=s["seed"], entropy=entropy,
-            stochastic=s["stochastic"], plain_half=plain_half)
+            stochastic=s["stochastic"], plain_as=plain_as,
+            plain_reference=self._plain_before)
         self._sent = True
         masked = torch.from_numpy(fedmrn.decode(frame)).to(self._device)
         self._model.set_coded(self._weights + masked)
@@ -384,7 +406,8 @@ class MaskedSGD(torch.optim.Optimizer):
         state["fedmrn"] = {
             **self._settings, "fingerprint": self.layout.fingerprint,
             "done": self._done, "sent": self._sent,
-            "weights": self._weights.clone(), "update": self._update.clone()}
+            "weights": self._weights.clone(), "update": self._update.clone(),
+            "plain_before": self._plain_before.clone()}
         return state
 
     @torch.no_grad()
@@ -403,6 +426,7 @@ class MaskedSGD(torch.optim.Optimizer):
         self._done, self._sent = own["done"], own["sent"]
         self._weights.copy_(own["weights"])
         self._update.copy_(own["update"])
+        self._plain_before.copy_(own["plain_before"])
         # What the model has in a step follows from u; after the last one it is
         # the model's own.
         if self._done < self._total_steps and not self._sent:

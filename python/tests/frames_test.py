@@ -44,8 +44,13 @@ class GoldenFrames(unittest.TestCase):
                 self.assertEqual(parsed.params, len(values))
                 self.assertEqual(len(parsed), len(frame))
                 self.assertEqual(bytes(parsed), frame)
-                np.testing.assert_array_equal(
-                    parsed.plain, PLAIN[:parsed.plain_count])
+                if parsed.plain_as == "delta":
+                    np.testing.assert_array_equal(
+                        parsed.plain(np.full(4, 0.5, np.float32)),
+                        np.fromfile(file.with_suffix(".plain"), "<f4"))
+                else:
+                    np.testing.assert_array_equal(
+                        parsed.plain(), PLAIN[:parsed.plain_count])
 
     def test_encode(self):
         common = dict(run=0x1817161514131211, round=3, client=41, examples=600,
@@ -54,13 +59,17 @@ class GoldenFrames(unittest.TestCase):
         mrn = dict(noise="uniform", magnitude=0.01, seed=0x123456789)
         cases = {
             "float32": dict(codec="float32"),
-            "float16": dict(codec="float16", plain_half=True),
+            "float16": dict(codec="float16", plain_as="float16"),
             "mrn-binary-uniform": dict(codec="mrn-binary", **mrn),
             "mrn-signed-bernoulli": dict(
                 codec="mrn-signed", **{**mrn, "noise": "bernoulli"}),
             "mrn-signed-gaussian-f16": dict(
-                codec="mrn-signed", plain_half=True,
+                codec="mrn-signed", plain_as="float16",
                 **{**mrn, "noise": "gaussian"}),
+            "plain-differences": dict(
+                codec="mrn-binary", plain_as="delta",
+                plain_reference=np.full(4, 0.5, np.float32),
+                plain_segments=[1, 3], **mrn),
             "signsgd": dict(codec="signsgd"),
             "topk": dict(codec="topk", keep=0.2),
             "terngrad": dict(codec="terngrad"),
@@ -96,9 +105,9 @@ class GoldenFrames(unittest.TestCase):
              parsed.examples, parsed.client, parsed.fingerprint, parsed.seed,
              parsed.params, parsed.payload_bytes, parsed.plain_count,
              parsed.run, parsed.codec_param, parsed.broadcast,
-             parsed.plain_half),
+             parsed.plain_as),
             (2, "mrn-binary", "uniform", 3, 600, 41, 0x0807060504030201,
-             0x123456789, 99, 13, 4, 0x1817161514131211, 0, False, False))
+             0x123456789, 99, 13, 4, 0x1817161514131211, 0, False, "float32"))
         self.assertEqual(np.float32(parsed.magnitude), np.float32(0.01))
 
     def test_refused(self):
@@ -135,7 +144,7 @@ class GoldenRounds(unittest.TestCase):
                 else:
                     self.assertEqual(server.add_all(frames, threads=threads),
                                      [None] * 3)
-                weights, plain = before.decode(), before.plain
+                weights, plain = before.decode(), before.plain()
                 server.finish(weights, plain, threads=threads)
                 self.assertEqual(
                     fedmrn.encode(weights, plain, codec="float32", run=77,
@@ -182,6 +191,37 @@ class AggregatorTest(unittest.TestCase):
                 verdict, = server.add_all([frame])
                 self.assertEqual(verdict.code, code)
         self.assertEqual(server.clients, 1)
+
+    def test_differences(self):
+        """Frames that carry them need a server that knows to what."""
+        reference = np.float32([1, 2, 3])
+        frame = fedmrn.encode(
+            np.ones(20, np.float32), np.float32([1.5, 2, 2.5]),
+            plain_as="delta", plain_reference=reference, layout=self.layout,
+            codec="float32", run=1, round=2, client=3, examples=10)
+        with self.assertRaises(FrameError) as caught:
+            self.server().add(frame)
+        self.assertEqual(caught.exception.code, "foreign")
+        server = self.server(plain_reference=reference)
+        server.add(frame)
+        weights, plain = np.zeros(20, np.float32), np.zeros(3, np.float32)
+        server.finish(weights, plain)
+        np.testing.assert_array_equal(plain,
+                                      fedmrn.parse(frame).plain(reference))
+        np.testing.assert_allclose(plain, [1.5, 2, 2.5], atol=0.05)
+        with self.assertRaisesRegex(TypeError, "plain_reference: has 2 values"):
+            self.server(plain_reference=reference[:2])
+
+    def test_variances_are_not_negative(self):
+        layout = fedmrn.Layout([("w", (2, 2), True),
+                                ("bn.running_mean", (2,), False),
+                                ("bn.running_var", (2,), False)])
+        server = fedmrn.Aggregator(layout, codec="float32")
+        for plain, code in ([-1, -1, 1, -1], "bad-value"), ([-1, -1, 1, 1], None):
+            verdict, = server.add_all([fedmrn.encode(
+                np.zeros(4, np.float32), np.float32(plain), layout=layout,
+                codec="float32", examples=1)])
+            self.assertEqual(getattr(verdict, "code", None), code)
 
     def test_nothing_added(self):
         weights, plain = np.ones(20, np.float32), np.ones(3, np.float32)

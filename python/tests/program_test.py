@@ -6,7 +6,7 @@ ctest sets FEDMRN_PROGRAM.
 
 import os
 import pathlib
-import struct
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -23,6 +23,11 @@ SEED, CLIENTS, EPOCHS, BATCH = 0xFED, 3, 2, 16
 _SHUFFLE = 8  # Purpose::kShuffle
 
 torch.set_num_threads(1)  # as the program does
+
+
+def make_model():
+    return nn.Sequential(nn.Linear(4, 32), nn.BatchNorm1d(32), nn.ReLU(),
+                         nn.Linear(32, 4))
 
 
 class Draws:
@@ -44,14 +49,6 @@ class Draws:
             values[left - 1], values[other] = values[other], values[left - 1]
 
 
-def frame_in(checkpoint):
-    """The model of a checkpoint is a broadcast frame."""
-    at = checkpoint.index(b"FMRN")
-    payload, = struct.unpack_from("<Q", checkpoint, at + 48)
-    plain, = struct.unpack_from("<I", checkpoint, at + 68)
-    return checkpoint[at:at + 84 + payload + plain + 8]
-
-
 @unittest.skipUnless(PROGRAM, "FEDMRN_PROGRAM is not set")
 class ProgramTest(unittest.TestCase):
     def setUp(self):
@@ -68,11 +65,11 @@ class ProgramTest(unittest.TestCase):
         np.savez(self.folder / "test.npz", x=self.x[:20], y=self.y[:20],
                  client=self.client[:20])
         torch.manual_seed(1)
-        self.model = nn.Sequential(nn.Linear(4, 32), nn.BatchNorm1d(32),
-                                   nn.ReLU(), nn.Linear(32, 4))
+        self.model = make_model()
         torch.jit.script(self.model).save(str(self.folder / "model.pt"))
 
-    def run_program(self, method):
+    def run_program(self, method, dense):
+        """The round's folder of frames."""
         subprocess.run(
             [PROGRAM, "run", "--model.torchscript=model.pt", "--data.name=npz",
              "--data.path=train.npz", "--data.test_path=test.npz",
@@ -81,14 +78,14 @@ class ProgramTest(unittest.TestCase):
              f"--train.epochs={EPOCHS}", f"--train.batch={BATCH}",
              "--train.lr=0.1", "--train.momentum=0.9",
              "--train.weight_decay=0.01", "--method.magnitude=0.01",
-             "--method.name", method, "--out", method],
+             "--method.name", method, "--method.dense", dense,
+             "--out", method + dense, "--save-frames", "frames"],
             cwd=self.folder, check=True, capture_output=True, timeout=120)
-        before, after = sorted((self.folder / method).glob("**/*.checkpoint"))
-        return frame_in(before.read_bytes()), frame_in(after.read_bytes())
+        round, = (self.folder / "frames").iterdir()
+        return {file.name: file.read_bytes() for file in round.iterdir()}
 
-    def answer(self, down, client, mask, kernel):
-        model = nn.Sequential(nn.Linear(4, 32), nn.BatchNorm1d(32), nn.ReLU(),
-                              nn.Linear(32, 4))
+    def answer(self, down, client, mask, dense, kernel):
+        model = make_model()
         header = fedmrn.torch.load_broadcast(model, down)
         seed, draw_seed = fedmrn.client_seeds(SEED, header.round, client)
         order = np.flatnonzero(self.client == client).tolist()
@@ -108,32 +105,33 @@ class ProgramTest(unittest.TestCase):
                 (loss / len(batch)).backward()
                 opt.step()
         return opt.frame(examples, run=header.run, round=header.round,
-                         client=client)
+                         client=client, plain_as=dense)
 
     def test_the_same_round(self):
-        for method, mask in ("fedmrn", "binary"), ("fedmrns", "signed"):
-            with self.subTest(method):
-                before, after = self.run_program(method)
-                run = fedmrn.parse(after).run
+        for method, mask, dense in (("fedmrn", "binary", "float32"),
+                                    ("fedmrns", "signed", "delta")):
+            frames = self.run_program(method, dense)
+            self.assertEqual(len(frames), CLIENTS + 2)
+            header = fedmrn.parse(frames["before.frame"])
+            for kernel in "auto", "torch":
+                model = make_model()
+                model.load_state_dict(self.model.state_dict())
+                down = fedmrn.torch.broadcast(model, run=header.run,
+                                              round=header.round)
+                self.assertEqual(down, frames["before.frame"])
+                server = fedmrn.torch.aggregator(
+                    model, down, codec="mrn-" + mask, noise="uniform",
+                    magnitude=0.01, run_seed=SEED)
+                for client in range(CLIENTS):
+                    up = self.answer(down, client, mask, dense, kernel)
+                    self.assertEqual(up, frames[f"client-{client}.frame"])
+                    server.add(up)
+                fedmrn.torch.finish(server, model)
                 self.assertEqual(
-                    before, fedmrn.torch.broadcast(
-                        self.model, run=run, round=fedmrn.parse(before).round))
-                for kernel in "auto", "torch":
-                    model = nn.Sequential(nn.Linear(4, 32), nn.BatchNorm1d(32),
-                                          nn.ReLU(), nn.Linear(32, 4))
-                    model.load_state_dict(self.model.state_dict())
-                    down = fedmrn.torch.broadcast(model, run=run, round=1)
-                    server = fedmrn.Aggregator(
-                        fedmrn.torch.layout(model), codec="mrn-" + mask,
-                        noise="uniform", magnitude=0.01, run=run, round=1,
-                        run_seed=SEED)
-                    for client in range(CLIENTS):
-                        server.add(self.answer(down, client, mask, kernel))
-                    fedmrn.torch.finish(server, model)
-                    self.assertEqual(
-                        fedmrn.torch.broadcast(
-                            model, run=run,
-                            round=fedmrn.parse(after).round), after)
+                    fedmrn.torch.broadcast(model, run=header.run,
+                                           round=header.round + 1),
+                    frames["after.frame"])
+            shutil.rmtree(self.folder / "frames")
 
 
 if __name__ == "__main__":

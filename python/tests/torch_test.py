@@ -149,7 +149,7 @@ class MaskedSGDTest(unittest.TestCase):
                 seed=77)
             self.assertEqual(frame, expected)
             torch.testing.assert_close(
-                torch.from_numpy(fedmrn.parse(frame).plain),
+                torch.from_numpy(fedmrn.parse(frame).plain()),
                 fedmrn.torch._Model(twin).plain_values(), rtol=1e-4, atol=1e-6)
             # The model has what the server will see of this client.
             np.testing.assert_array_equal(
@@ -264,7 +264,7 @@ class MaskedSGDTest(unittest.TestCase):
             model = make_model()
             whole = MaskedSGD(model, **settings)
             train(model, whole, batches(5))
-            expected = whole.frame(examples=80)
+            expected = whole.frame(examples=80, plain_as="delta")
             for stop in range(6):
                 model = make_model()
                 opt = MaskedSGD(model, **settings)
@@ -279,7 +279,8 @@ class MaskedSGDTest(unittest.TestCase):
                 again.load_state_dict(opt_state)
                 self.assertEqual(again.steps_done, stop)
                 train(other, again, batches(5)[stop:])
-                self.assertEqual(again.frame(examples=80), expected)
+                self.assertEqual(again.frame(examples=80, plain_as="delta"),
+                                 expected)
 
     def test_state_of_another(self):
         opt = MaskedSGD(make_model(), 0.1, 2, 1)
@@ -447,9 +448,9 @@ class RoundTest(unittest.TestCase):
         for mask in "binary", "signed":
             server = make_model()
             down = broadcast(server, run=5, round=2)
-            aggregator = fedmrn.Aggregator(
-                fedmrn.torch.layout(server), codec="mrn-" + mask,
-                noise="uniform", magnitude=0.01, run=5, round=2, run_seed=11)
+            aggregator = fedmrn.torch.aggregator(
+                server, down, codec="mrn-" + mask, noise="uniform",
+                magnitude=0.01, run_seed=11)
             frames = []
             for client in range(3):
                 model = make_model(seed=50 + client)
@@ -468,7 +469,7 @@ class RoundTest(unittest.TestCase):
                            dtype=np.float64)
             np.testing.assert_allclose(coded(server).numpy(), w + mean,
                                        rtol=1e-6, atol=1e-8)
-            plain = np.mean([fedmrn.parse(f).plain for f in frames], axis=0)
+            plain = np.mean([fedmrn.parse(f).plain() for f in frames], axis=0)
             np.testing.assert_allclose(
                 fedmrn.torch._Model(server).plain_values().numpy(), plain,
                 rtol=1e-5, atol=1e-7)
