@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""What a user does: `pip install .` into a fresh environment; then the
+package's tests in it. Exits with 77, which ctest takes for a skip, if the tools
+that pip builds with cannot be had.
+
+ctest sets FEDMRN_PYTHON_SCRATCH, a folder in which the build is kept, and
+FEDMRN_PROGRAM.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SCRATCH = pathlib.Path(os.environ["FEDMRN_PYTHON_SCRATCH"])
+VENV = SCRATCH / "python-venv"
+PYTHON = VENV / "bin" / "python"
+TOOLS = ["scikit-build-core>=1.1", "nanobind>=2.4"]
+SKIP = 77
+
+
+def pip(*arguments):
+    return subprocess.run(
+        [PYTHON, "-m", "pip", "install", "--quiet",
+         "--disable-pip-version-check", *arguments],
+        stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT)
+
+
+def make_environment():
+    if VENV.exists() and subprocess.run(
+            [PYTHON, "-c", "import nanobind, scikit_build_core"],
+            stderr=subprocess.DEVNULL).returncode == 0:
+        return
+    shutil.rmtree(VENV, ignore_errors=True)
+    # The system's packages, for its NumPy and torch.
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages",
+                    VENV], check=True)
+    done = pip("--retries", "1", "--timeout", "15", *TOOLS)
+    if done.returncode != 0:
+        shutil.rmtree(VENV)
+        print(done.stdout)
+        print("SKIPPED: pip cannot install " + " and ".join(TOOLS)
+              + ", with which the package is built; is there a network?")
+        sys.exit(SKIP)
+
+
+def main():
+    make_environment()
+    done = pip("--no-build-isolation", "--no-deps", "--force-reinstall",
+               f"--config-settings=build-dir={SCRATCH / 'python-build'}",
+               str(ROOT))
+    if done.returncode != 0:
+        print(done.stdout)
+        sys.exit("the package cannot be built")
+    # Not from the source's folder, whose fedmrn/ is the C++ one.
+    tests = subprocess.run(
+        [PYTHON, "-m", "unittest", "discover", "-s", ROOT / "python/tests",
+         "-p", "*_test.py"], cwd=SCRATCH,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    sys.exit(tests.returncode)
+
+
+if __name__ == "__main__":
+    main()
