@@ -142,6 +142,9 @@ bool WriteFrames(const fs::path& folder) {
   const Bytes topk = MakeFrame({.codec = kTopK, .options = keep_all});
   const Bytes drive = MakeFrame({.codec = kDrive, .options = unbiased});
   const Bytes eden = MakeFrame({.codec = kEden, .options = bits4});
+  const Bytes coded_trits =
+      MakeFrame({.codec = kTernGrad, .params = 3000, .options = three});
+  save("good-coded-trits", coded_trits);
   const Bytes delta = MakeFrame(
       {.codec = kMrnBinary, .plain_count = 9, .plain_kind = PlainKind::kDelta});
   save("good-delta", delta);
@@ -181,6 +184,13 @@ bool WriteFrames(const fs::path& folder) {
       {"plain-count", mask, Put(wire::kPlainCount, 0xffffffff)},
       {"magnitude-nan", mask, Put(wire::kMagnitude, kNan)},
       {"magnitude-huge", mask, Put(wire::kMagnitude, 1e30f)},
+      {"trits-version-1", coded_trits, Put(wire::kVersion, 1)},
+      {"trits-packed", coded_trits, Put(wire::kCodecParam, 0)},
+      {"trits-segments", coded_trits, PutInPayload<uint32_t>(0, 0xffffffff)},
+      {"trits-share", coded_trits, PutInPayload<uint8_t>(28, 1)},
+      {"trits-length", coded_trits, PutInPayload<uint32_t>(31, 0xffffffff)},
+      {"trits-length-2", coded_trits, PutInPayload<uint32_t>(31, 2)},
+      {"trits-state", coded_trits, PutInPayload<uint32_t>(35, 1)},
       {"delta-version-1", delta, Put(wire::kVersion, 1)},
       {"delta-and-half", delta, Put(wire::kFlags, 5)},
       {"delta-count", delta, Put(wire::kPlainCount, 10)},

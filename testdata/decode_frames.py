@@ -92,7 +92,7 @@ def parse_frame(data):
         check(data[60:64] == bytes(4), "magnitude in a codec without noise")
     check(h.seed == 0 or h.codec in (3, 4, 8, 9), "seed in a codec without randomness")
     coding = (0,) if version == 1 else (0, 1)
-    allowed = {3: coding, 4: coding, 8: (0, 1), 9: (1, 2, 3, 4)}.get(h.codec, (0,))
+    allowed = {3: coding, 4: coding, 7: coding, 8: (0, 1), 9: (1, 2, 3, 4)}.get(h.codec, (0,))
     check(h.codec_param in allowed, "codec_param out of range")
 
     payload = data[payload_at:payload_at + h.payload_bytes]
@@ -212,31 +212,34 @@ def read_coded_mask(h, payload):
         tables.append([ones_of_byte(table[max(0, c - (64 - n))]) if n else 2048
                        for c in range(64)])
         at += 1 + n
-    coded = payload[at:]
+    contexts, flips = bit_contexts(h)
+    table_of = [table for length, table in zip(lengths, tables) for _ in range(length)]
+    return decode_rans(payload[at:], [table[c] for table, c in zip(table_of, contexts)]) ^ flips
+
+
+def decode_rans(coded, probabilities):
+    """Page, "Coded masks": bits of these probabilities, in 1/4096."""
     check(len(coded) >= 128 and len(coded) % 2 == 0, "states or words cut short")
     states = list(struct.unpack_from("<32I", coded))
     check(all(2**15 <= x < 2**31 for x in states), "state out of range")
     words = iter(struct.unpack_from(f"<{len(coded) // 2 - 64}H", coded, 128))
-    contexts, flips = bit_contexts(h)
-    bits, i = np.zeros(h.params, np.uint8), 0
-    for length, table in zip(lengths, tables):
-        for i in range(i, i + length):
-            x, ones = states[i % 32], table[contexts[i]]
-            slot = x % 4096
-            if slot < ones:
-                bits[i] = 1
-                x = ones * (x // 4096) + slot
-            else:
-                x = (4096 - ones) * (x // 4096) + slot - ones
-            if x < 2**15:
-                word = next(words, None)
-                check(word is not None, "words end early")
-                x = 2**16 * x + word
-            states[i % 32] = x
-        i += 1
+    bits = np.zeros(len(probabilities), np.uint8)
+    for i, ones in enumerate(probabilities):
+        x = states[i % 32]
+        slot = x % 4096
+        if slot < ones:
+            bits[i] = 1
+            x = ones * (x // 4096) + slot
+        else:
+            x = (4096 - ones) * (x // 4096) + slot - ones
+        if x < 2**15:
+            word = next(words, None)
+            check(word is not None, "words end early")
+            x = 2**16 * x + word
+        states[i % 32] = x
     check(next(words, None) is None, "words are left")
     check(all(x == 2**15 for x in states), "states do not end where they should")
-    return bits ^ flips
+    return bits
 
 
 def split_segments(h, payload):
@@ -257,12 +260,26 @@ def split_segments(h, payload):
     check(not np.signbit(scales).any(), "negative scale")
     check((scales <= 2.0**64).all(), "scale beyond 2^64")
     if h.codec == 7:
-        return runs, scales, read_trits(payload[packed_at:], h.params)
+        read = read_coded_trits if h.codec_param == 1 else read_trits
+        return runs, scales, read(payload[packed_at:], h.params, runs)
     bits = h.codec_param if h.codec == 9 else 1
     return runs, scales, read_bits(payload[packed_at:], h.params * bits)
 
 
-def read_trits(data, count):
+def read_coded_trits(data, _count, runs):
+    """Page, "Coded trits"."""
+    check(len(data) >= len(runs) + 4, "payload too short")
+    length, = struct.unpack_from("<I", data, len(runs))
+    coded, signs = data[len(runs) + 4:][:length], data[len(runs) + 4 + length:]
+    check(len(coded) == length, "coded trits too short")
+    nonzero = decode_rans(coded, [ones_of_byte(byte) for byte, run in zip(data, runs)
+                                  for _ in range(run)])
+    trits = nonzero.astype(np.int64)
+    trits[nonzero == 1] = 2 * read_bits(signs, int(nonzero.sum())).astype(np.int64) - 1
+    return trits
+
+
+def read_trits(data, count, _runs):
     """Page, "Trits": five a byte, lowest power of 3 first; padding is digit 1."""
     check(len(data) == (count + 4) // 5, "wrong payload length")
     packed = np.frombuffer(data, np.uint8)

@@ -97,7 +97,8 @@ class CodecsTest(ProgramTest):
             written = (frames / f"{codec}.frame").stat().st_size
             size = int(size.replace(",", ""))
             # What is entropy-coded differs a little between clients.
-            coded = codec in ("topk", "mrn-binary", "mrn-signed")
+            coded = codec in ("topk", "terngrad", "mrn-binary",
+                              "mrn-signed")
             self.assertAlmostEqual(size, written, delta=100 if coded else 0)
             self.assertAlmostEqual(float(bits), 8 * size / 389920, delta=0.001)
             if codec == "mask":  # of probabilities
@@ -225,11 +226,9 @@ class InspectTest(ProgramTest):
             self.assertIsNone(view["ones"])
         if codec == "topk":
             self.assertEqual(view["kept"], struct.unpack_from("<I", data, 84)[0])
-        elif codec == "terngrad":
-            trits = data[84 + payload - (params + 4) // 5:84 + payload]
-            kept = sum(byte // 3 ** j % 3 != 1 for byte in trits
-                       for j in range(5))
-            self.assertEqual(view["kept"], kept)
+        elif codec == "terngrad":  # coded: other tests decode it
+            self.assertEqual(param, 1)
+            self.assertTrue(0 < view["kept"] < params)
         else:
             self.assertIsNone(view["kept"])
 

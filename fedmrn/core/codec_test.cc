@@ -347,6 +347,9 @@ TEST(WireCost, BitsPerParameter) {
   EXPECT_NEAR(bits("signsgd"), 1, 0.001);
   // log2(3) = 1.585 at best, five trits a byte: 1.6.
   EXPECT_NEAR(bits("terngrad"), 1.6, 0.001);
+  // The entropy of which are zero, 68 %, and a bit for each other one's sign.
+  options.entropy = true;
+  EXPECT_NEAR(bits("terngrad"), 0.902 + 0.318, 0.01);
   // Blocks by binary digits: no padding, where padding would cost 1.777.
   EXPECT_NEAR(bits("drive"), 1, 0.002);
   for (int b = 1; b <= 4; ++b) {
@@ -532,6 +535,53 @@ TEST(TernGrad, PublishedNumbersOnGaussianInput) {
               0.3176, 0.002);
   EXPECT_NEAR(Vnmse(x, y), 1.010, 0.01);
   EXPECT_NEAR(Dot(x, y) / SquaredNorm(x), 0.988, 0.005);
+}
+
+// Another coding, the same values.
+TEST(TernGrad, CodingChangesNothingButBytes) {
+  const uint32_t segments[] = {2000, 1, 3002};
+  EncodeOptions coded, packed;
+  coded.segments = packed.segments = segments;
+  packed.entropy = false;
+  const std::vector<float> x = Normal(12, 5003);
+  const Bytes a = EncodeFrame(HeaderFor("terngrad"), coded, x, {}).value();
+  const Bytes b = EncodeFrame(HeaderFor("terngrad"), packed, x, {}).value();
+  EXPECT_LT(a.size(), b.size());
+  ExpectSameBits(Decode(a), Decode(b));
+  EXPECT_EQ(FactOf("terngrad", "kept", coded, x),
+            FactOf("terngrad", "kept", packed, x));
+}
+
+TEST(TernGrad, RefusesBadCodingWithWhatAndWhere) {
+  const Bytes good =
+      EncodeFrame(HeaderFor("terngrad"), {}, Normal(12, 5003), {}).value();
+  const auto expect = [&](size_t at, uint32_t value, size_t bytes,
+                          const char* words) {
+    Bytes bad = good;
+    std::memcpy(bad.data() + at, &value, bytes);
+    wire::StoreChecksum(bad);
+    const auto parsed = ParseFrame(bad);
+    ASSERT_FALSE(parsed.ok()) << words;
+    EXPECT_NE(parsed.error().message.find(words), std::string::npos)
+        << parsed.error().message;
+    EXPECT_LE(parsed.error().offset, good.size());
+  };
+  // One segment: count, length, scale, share, length of the coded trits.
+  const size_t share = wire::kPayload + 12, length = share + 1;
+  const auto bytes = LoadLe<uint32_t>(good.data() + length);
+  expect(wire::kCodecParam.offset, 2, 4, "0 or 1");
+  expect(wire::kCodecParam.offset, 0, 4, "instead of");
+  expect(wire::kVersion.offset, 1, 1, "");
+  expect(length, 0xFFFFFFFF, 4, "do not fit the payload");
+  expect(length, bytes - 1, 4, "half a word");
+  expect(length, bytes - 2, 4, "too early");
+  expect(length, bytes + 2, 4, "do not end where the vector does");
+  expect(length + 4, 0, 4, "state 0");
+  expect(share, 127, 1, "coded trits");
+  expect(good.size() - 9, 0xFF, 1, "signs");
+  for (size_t n = 0; n < good.size(); ++n) {
+    ASSERT_FALSE(ParseFrame(ByteView(good).first(n)).ok()) << n;
+  }
 }
 
 TEST(TernGrad, IsUnbiasedInsideTheClip) {

@@ -271,6 +271,10 @@ class TensorWalk {
 
 }  // namespace
 
+uint8_t BestTableByte(uint64_t zeros, uint64_t ones) {
+  return BestByte({zeros, ones}).byte;
+}
+
 void AppendCodedMask(MaskKind mask, const Noise& noise,
                      std::span<const uint32_t> tensors, ByteView bits,
                      Bytes& out) {

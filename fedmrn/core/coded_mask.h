@@ -20,6 +20,9 @@
 
 namespace fedmrn {
 
+// The table's byte that codes so many zeros and ones in the fewest bits.
+uint8_t BestTableByte(uint64_t zeros, uint64_t ones);
+
 // Appends the mask `bits`, which was drawn from this noise and its dither.
 // `tensors` are lengths that sum to the number of bits.
 void AppendCodedMask(MaskKind mask, const Noise& noise,

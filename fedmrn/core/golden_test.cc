@@ -37,6 +37,7 @@ struct GoldenCase {
   size_t params = 99;
   size_t plain = 4;
   float times = 1;     // the usual update
+  bool cubed = false;  // the usual update, with more that is small
   bool zeros = false;  // instead of the usual update, of either sign
 };
 
@@ -124,6 +125,10 @@ std::vector<GoldenCase> Cases() {
       coded.times = 0x1p-1f;
     }
   }
+  GoldenCase& trits = add("terngrad-coded", CodecId::kTernGrad);
+  trits.params = 4099;
+  trits.cubed = true;
+  trits.options.segments = kLongSegments;
   GoldenCase& broadcast = add("broadcast", CodecId::kFloat32);
   broadcast.header.broadcast = true;
   broadcast.header.examples = 0;
@@ -143,6 +148,7 @@ TEST(Golden, FramesAndValues) {
       update[i] = c.times *
                   static_cast<float>(static_cast<int>(i * 37 % 101) - 50) *
                   0x1p-13f;
+      if (c.cubed) update[i] *= update[i] * update[i];
       if (c.zeros) update[i] = i % 2 == 0 ? 0.0f : -0.0f;
     }
     const auto plain = std::span(all_plain).first(c.plain);
