@@ -6,6 +6,7 @@
   name for two things: one type of each name in a namespace, or the linker may
   take one for the other without a word.
 - Nothing that is not LibTorch's business includes LibTorch.
+- The Python package stands on the core alone.
 """
 
 import collections
@@ -85,6 +86,14 @@ class Layers(unittest.TestCase):
                 self.assertTrue(
                     path.parent.name == "torch" or TESTS.search(path.name),
                     path)
+
+    def test_python_stands_on_the_core(self):
+        files = sorted((ROOT.parent / "python").glob("*.cc"))
+        self.assertNotEqual(files, [])
+        for path in files:
+            included = set(re.findall(r'#include "fedmrn/(\w+)/',
+                                      path.read_text()))
+            self.assertLessEqual(included, {"base", "core"}, path)
 
 
 if __name__ == "__main__":

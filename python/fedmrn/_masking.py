@@ -48,9 +48,7 @@ def noise(kind: str, magnitude: float, seed: int, count: int,
     """G(seed), as ``fedmrn.noise`` gives it."""
     bits = {"uniform": 8, "gaussian": 16, "bernoulli": 1}[kind]
     unit = _core.noise_unit(kind, magnitude)
-    table = None
-    if kind == "gaussian":
-        table = torch.from_numpy(_core.gaussian_odds()).to(device)
+    table = torch.from_numpy(_core.gaussian_odds()).to(device)
     values = torch.empty(count, device=device)
     for first in range(0, count, _CHUNK):
         part = values[first:first + _CHUNK]

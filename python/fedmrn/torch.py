@@ -63,9 +63,9 @@ class _Model:
             raise ValueError(
                 "no parameter of the model would be compressed: none has two "
                 "or more dimensions; name some with coded=")
-        for name, tensor in module.named_buffers():
-            if _travels(name, tensor):
-                self.slots.append(_Slot(name, tensor, False))
+        for name, buffer in module.named_buffers():
+            if _travels(name, buffer):
+                self.slots.append(_Slot(name, buffer, False))
         self.coded = [slot.tensor for slot in self.slots if slot.coded]
         self.plain = [slot.tensor for slot in self.slots if not slot.coded]
         self.layout = Layout((slot.name, tuple(slot.tensor.shape), slot.coded)
@@ -285,7 +285,7 @@ class MaskedSGD(torch.optim.Optimizer):
         if self._total_steps == 0:
             raise ValueError("total_steps must be at least 1")
         seed = fedmrn._integer("seed", seed, 64)
-        self._settings = {
+        self._settings: Dict[str, Any] = {
             "mask": mask, "noise": noise, "magnitude": float(magnitude),
             "seed": seed,
             "draw_seed": seed if draw_seed is None else fedmrn._integer(
@@ -319,9 +319,10 @@ class MaskedSGD(torch.optim.Optimizer):
         self._plain_before = self._model.plain_values()
         self._update = torch.zeros_like(self._weights)
         self._effective = torch.empty_like(self._weights)
-        self._noise = (_masking.noise(noise, magnitude, seed,
-                                      len(self._weights), self._device)
-                       if self._kernel == "torch" else None)
+        self._noise = torch.empty(0)  # the kernels draw it as they go
+        if self._kernel == "torch":
+            self._noise = _masking.noise(noise, magnitude, seed,
+                                         len(self._weights), self._device)
         self._mask(None, 0.0)
 
     @property
@@ -449,7 +450,8 @@ class MaskedSGD(torch.optim.Optimizer):
             slot.tensor.grad.sum() for slot in self._model.slots
             if not slot.coded and slot.tensor.grad is not None]
         # A sum is finite only if all its terms are.
-        if not torch.isfinite(torch.stack([t.cpu() for t in sums])).all():
+        together = torch.stack([total.to(self._device) for total in sums])
+        if not torch.isfinite(together).all():
             for slot in self._model.slots:
                 g = slot.tensor.grad
                 if g is not None and not torch.isfinite(g).all():
@@ -468,8 +470,8 @@ class MaskedSGD(torch.optim.Optimizer):
             u, g = self._update[first:last], gradient[first:last]
             first = last
             self._direct(p, u, g, group)
-            views.append((u, g, group["lr"]))
-            rates.add(group["lr"])
+            views.append((u, g, float(group["lr"])))
+            rates.add(float(group["lr"]))
         self._done += 1
         if len(rates) == 1 and self._done < self._total_steps:
             self._mask(gradient, rates.pop())

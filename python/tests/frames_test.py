@@ -1,6 +1,7 @@
 """The package's frames against testdata, whose bytes the C++ tests write."""
 
 import doctest
+import functools
 import os
 import pathlib
 import pickle
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import fedmrn
@@ -288,6 +290,37 @@ class AggregatorTest(unittest.TestCase):
 
 
 class Functions(unittest.TestCase):
+    def test_kernels_run_without_the_gil(self):
+        """Another thread is seen to work between a call's begin and end."""
+        update = np.zeros(1 << 21, np.float32)
+        encode = functools.partial(fedmrn.encode, update, codec="eden", bits=4,
+                                   examples=1)
+        stop, ticks = threading.Event(), [0]
+
+        def count():
+            while not stop.is_set():
+                ticks[0] += 1
+                time.sleep(0.0001)
+
+        def seen_in_a_call():
+            before = ticks[0]
+            encode()
+            return ticks[0] > before
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        # Nobody gives the GIL away but of his own accord.
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1000)
+        time.sleep(0.05)  # what was asked for before has been given
+        try:
+            # A busy machine may not run the thread in every call.
+            self.assertTrue(any(seen_in_a_call() for _ in range(50)))
+        finally:
+            sys.setswitchinterval(interval)
+            stop.set()
+            thread.join()
+
     def test_noise(self):
         # The stream of docs/wire-format.md's example.
         values = fedmrn.noise("uniform", 0.01, 0x123456789, 8)

@@ -4,8 +4,12 @@ import copy
 import doctest
 import io
 import itertools
+import json
 import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import fedmrn
@@ -539,6 +543,19 @@ class RoundTest(unittest.TestCase):
             self.assertGreater(np.dot(decoded, update), 0, codec.name)
             if codec.name == "float32":
                 np.testing.assert_array_equal(decoded, update)
+
+
+class BenchTest(unittest.TestCase):
+    def test_figures(self):
+        done = subprocess.run(
+            [sys.executable, "-m", "fedmrn.bench", "--json", "--repeat", "1"],
+            cwd=tempfile.gettempdir(), stdout=subprocess.PIPE, check=True)
+        figures = json.loads(done.stdout)
+        self.assertEqual(set(figures), {
+            "masked_sgd_overhead", "aggregate_vs_numpy_ratio",
+            "aggregate_coded_vs_numpy_ratio", "wheel_kb"})
+        self.assertGreater(figures["aggregate_vs_numpy_ratio"], 0)
+        self.assertTrue(50 < figures["wheel_kb"] < 1000, figures)
 
 
 class DocsTest(unittest.TestCase):
