@@ -27,6 +27,15 @@ namespace fedmrn::cli {
 namespace {
 
 constexpr size_t kParams = size_t{1} << 24;
+
+Aggregator EmptySum(CodecId codec, const Noise& noise) {
+  RoundSpec spec;
+  spec.params = kParams;
+  spec.codec = codec;
+  spec.noise = noise.kind;
+  spec.magnitude = noise.magnitude;
+  return Aggregator::Create(spec).value();
+}
 constexpr size_t kHadamardFloats = size_t{1} << 20;
 constexpr size_t kWords = size_t{1} << 16;  // fits L2: measures the generator
 
@@ -159,16 +168,9 @@ std::vector<BenchRow> RunCore(int repeats,
     const Bytes mask_frame = frame_of(CodecId::kMrnBinary, noise);
     const Bytes float_frame =
         frame_of(CodecId::kFloat32, {NoiseKind::kNone, 0, 0});
-    RoundSpec spec;
-    spec.params = kParams;
-    spec.codec = CodecId::kMrnBinary;
-    spec.noise = noise.kind;
-    spec.magnitude = noise.magnitude;
-    const Aggregator empty_masked = Aggregator::Create(spec).value();
-    spec.codec = CodecId::kFloat32;
-    spec.noise = NoiseKind::kNone;
-    spec.magnitude = 0;
-    const Aggregator empty_dense = Aggregator::Create(spec).value();
+    const Aggregator empty_masked = EmptySum(CodecId::kMrnBinary, noise);
+    const Aggregator empty_dense =
+        EmptySum(CodecId::kFloat32, {NoiseKind::kNone, 0, 0});
     std::vector<double> mask_s, dense_s, threads_s;
     for (int turn = 0; turn < repeats; ++turn) {
       Aggregator a = empty_masked, b = empty_dense, c = empty_masked;
@@ -233,16 +235,9 @@ std::vector<BenchRow> RunCore(int repeats,
     header.codec = CodecId::kFloat32;
     header.noise = {NoiseKind::kNone, 0, 0};
     const Bytes float_frame = encode({});
-    RoundSpec spec;
-    spec.params = kParams;
-    spec.codec = CodecId::kMrnBinary;
-    spec.noise = view.noise.kind;
-    spec.magnitude = view.noise.magnitude;
-    const Aggregator empty_masked = Aggregator::Create(spec).value();
-    spec.codec = CodecId::kFloat32;
-    spec.noise = NoiseKind::kNone;
-    spec.magnitude = 0;
-    const Aggregator empty_dense = Aggregator::Create(spec).value();
+    const Aggregator empty_masked = EmptySum(CodecId::kMrnBinary, view.noise);
+    const Aggregator empty_dense =
+        EmptySum(CodecId::kFloat32, {NoiseKind::kNone, 0, 0});
     std::vector<double> coded_s, plain_s, dense_s;
     for (int turn = 0; turn < repeats; ++turn) {
       Aggregator a = empty_masked, b = empty_masked, c = empty_dense;

@@ -51,9 +51,14 @@ int RunVerb(const RunArguments& arguments) {
     return kExitOk;
   }
   // A run that goes on needs no more than its folder.
+  const bool by_folder =
+      arguments.resume && arguments.file.empty() && !arguments.out.empty();
   const bool of_folder =
-      arguments.resume && arguments.file.empty() &&
-      std::filesystem::exists(arguments.out + "/config.toml");
+      by_folder && std::filesystem::exists(arguments.out + "/config.toml");
+  if (by_folder && !of_folder && arguments.settings.empty()) {
+    return Fail("fedmrn run", {ErrorCode::kUnavailable,
+                               arguments.out + " holds no run to go on with"});
+  }
   const Result<sim::Config> config =
       ReadConfig(of_folder ? arguments.out + "/config.toml" : arguments.file,
                  arguments.settings);

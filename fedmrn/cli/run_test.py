@@ -100,6 +100,11 @@ class RunTest(RunVerbTest):
                        "--model", frames / "round-000002" / "before.frame",
                        "--run-seed", 2)
 
+    def test_resume_of_nothing(self):
+        self.fail_with("fedmrn run: nowhere holds no run to go on with", "run",
+                       "--resume", "--out", "nowhere")
+        self.assertEqual(self.files(), [])
+
     def test_plain_lines_in_a_pipe(self):
         out = self.folder / "new" / "run"
         done = self.run_it("run", *SMALL, "--rounds.count", 3,
