@@ -4,13 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
-#include <deque>
-#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -18,217 +15,13 @@
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/base/files.h"
-#include "fedmrn/base/sha256.h"
 #include "fedmrn/base/similar.h"
 #include "fedmrn/core/noise.h"
+#include "fedmrn/sim/config_keys.h"
 #include "fedmrn/sim/toml.h"
 
 namespace fedmrn::sim {
 namespace {
-
-constexpr Choice kClientWeights[] = {{"examples", ClientWeight::kExamples},
-                                     {"batches", ClientWeight::kBatches},
-                                     {"equal", ClientWeight::kEqual}};
-
-constexpr Key<Config> kSeed[] = {
-    {kSeedKey, FEDMRN_PLACE(Config, seed),
-     "of the initial model, sampling, training and masks", Range{},
-     KeyRole::kSeed},
-};
-
-#define AT(member) FEDMRN_PLACE(RoundsSettings, member)
-
-constexpr Key<RoundsSettings> kRoundsKeys[] = {
-    {"rounds.count", AT(count), "number of rounds", kFromOne},
-    {"rounds.clients_per_round", AT(clients_per_round),
-     "clients sampled in a round", kFromOne},
-    {"rounds.min_clients", AT(min_clients),
-     "answers without which a round is repeated", kFromOne},
-    {"rounds.weight", AT(weight),
-     "a client's weight: its number of these, or equal", kClientWeights},
-    {"rounds.deadline_s", AT(deadline_s),
-     "a client that has not answered after so many seconds is dropped; 0: "
-     "never"},
-};
-
-#undef AT
-#define AT(member) FEDMRN_PLACE(client::FaultSettings, member)
-
-constexpr Key<client::FaultSettings> kFaultKeys[] = {
-    {"faults.drop", AT(drop), "chance that a client never answers", kShare},
-    {"faults.crash", AT(crash), "chance that it stops in its training", kShare},
-    {"faults.corrupt", AT(corrupt), "chance that its frame is damaged", kShare},
-    {"faults.delay", AT(delay), "chance that it answers late", kShare},
-    {"faults.delay_s", AT(delay_s), "how late, in seconds"},
-};
-
-#undef AT
-#define AT(member) FEDMRN_PLACE(RunSettings, member)
-
-constexpr Key<RunSettings> kRunKeys[] = {
-    {"run.workers", AT(workers), "clients trained at once; 0: one per core"},
-    {"run.checkpoint_every", AT(checkpoint_every), "rounds between checkpoints",
-     kFromOne},
-    {"run.eval_every", AT(eval_every), "rounds between tests of the model",
-     kFromOne},
-    {"run.tensorboard", AT(tensorboard), "write TensorBoard event files"},
-};
-
-#undef AT
-
-struct Section {
-  std::string_view name;
-  KeyRole role;  // of its keys, unless they say otherwise
-};
-constexpr Section kSections[] = {
-    {"data", KeyRole::kData},      {"partition", KeyRole::kPartition},
-    {"model", KeyRole::kSetting},  {"method", KeyRole::kMethod},
-    {"train", KeyRole::kSetting},  {"rounds", KeyRole::kSetting},
-    {"faults", KeyRole::kSetting}, {"run", KeyRole::kProgram}};
-
-std::string_view SectionOf(std::string_view name) {
-  const size_t dot = name.find('.');
-  return name.substr(0, dot == name.npos ? 0 : dot);
-}
-
-std::string_view BareName(std::string_view name) {
-  return name.substr(name.find('.') + 1);
-}
-
-bool IsSection(std::string_view name) {
-  return std::ranges::find(kSections, name, &Section::name) !=
-         std::end(kSections);
-}
-
-// What a key's name alone tells about it.
-ConfigKey DescribeByName(std::string_view name, std::optional<KeyRole> role) {
-  ConfigKey key = {};
-  key.name = name;
-  key.short_name = BareName(name);
-  const auto* section =
-      std::ranges::find(kSections, SectionOf(name), &Section::name);
-  key.role = role                             ? *role
-             : section != std::end(kSections) ? section->role
-                                              : KeyRole::kSetting;
-  key.changes_results =
-      key.role != KeyRole::kFiles && key.role != KeyRole::kProgram;
-  return key;
-}
-
-// The names that a value may have; none: it is no name.
-std::vector<std::string_view> NamesOf(const Check& check) {
-  if (const auto* rows = std::get_if<RowNames>(&check)) return (*rows)();
-  std::vector<std::string_view> names;
-  if (const auto* choices = std::get_if<std::span<const Choice>>(&check)) {
-    for (const Choice& choice : *choices) names.push_back(choice.name);
-  }
-  return names;
-}
-
-std::string_view TypeName(const Place& place, const Check& check) {
-  if (!std::holds_alternative<Range>(check)) return "text";
-  struct Namer {
-    std::string_view operator()(const bool*) { return "true/false"; }
-    std::string_view operator()(const std::string*) { return "text"; }
-    std::string_view operator()(const double*) { return "number"; }
-    std::string_view operator()(const float*) { return "number"; }
-    std::string_view operator()(const EnumPlace&) { return "text"; }
-    std::string_view operator()(const void*) { return "integer"; }
-  };
-  return std::visit(Namer{}, place);
-}
-
-struct Row {
-  ConfigKey key;
-  std::function<Place(Config&)> place;
-  Check check;
-  const void* source;  // the Key that it is made of
-  // What the views in `key` are of.
-  std::string choices;
-  std::vector<std::string_view> owners;
-};
-
-// Rows never move, as they are viewed.
-class Table {
- public:
-  // The keys of one part of the config, then those that only rows of outside
-  // have: `rows` may read keys of both.
-  template <typename Settings, typename Part, typename Rows>
-  void Add(std::span<const Key<Settings>> keys, Part part, const Rows& rows) {
-    for (const Key<Settings>& key : keys) AddKey(key, part, rows);
-    for (const auto& row : rows) {
-      for (const Key<Settings>* key : row.keys) {
-        FEDMRN_CHECK(SectionOf(key->name) == SectionOf(keys.front().name),
-                     "a row's key in the section of others");
-        const Row* known = Find(key->name);
-        FEDMRN_CHECK(known == nullptr || known->source == key,
-                     "two keys of one name");
-        if (known == nullptr) AddKey(*key, part, rows);
-      }
-    }
-  }
-  template <typename Settings, typename Part>
-  void Add(std::span<const Key<Settings>> keys, Part part) {
-    struct NoRow {
-      std::string_view name;
-      std::vector<const Key<Settings>*> keys;
-    };
-    Add(keys, part, std::vector<NoRow>());
-  }
-
-  const Row* Find(std::string_view name) const {
-    for (const Row& row : rows_) {
-      if (row.key.name == name) return &row;
-    }
-    return nullptr;
-  }
-
-  const std::deque<Row>& rows() const { return rows_; }
-
- private:
-  template <typename Settings, typename Part, typename Rows>
-  void AddKey(const Key<Settings>& key, Part part, const Rows& rows) {
-    Row& row = rows_.emplace_back();
-    row.source = &key;
-    row.place = [part, place = key.place](Config& config) {
-      return place(std::invoke(part, config));
-    };
-    row.check = key.check;
-    for (const std::string_view name : NamesOf(key.check)) {
-      row.choices += (row.choices.empty() ? "" : "|") + std::string(name);
-    }
-    for (const auto& owner : rows) {
-      if (std::ranges::find(owner.keys, &key) != owner.keys.end()) {
-        row.owners.push_back(owner.name);
-      }
-    }
-    Config config;
-    row.key = DescribeByName(key.name, key.role);
-    row.key.type = TypeName(row.place(config), key.check);
-    row.key.help = key.help;
-    row.key.choices = row.choices;
-    row.key.owners = row.owners;
-  }
-
-  std::deque<Row> rows_;
-};
-
-const Table& Keys() {
-  static const Table table = [] {
-    Table all;
-    all.Add<Config>(kSeed, std::identity());
-    all.Add(train::DataKeys(), &Config::data, train::DataSets());
-    all.Add(PartitionKeys(), &Config::partition, PartitionRows());
-    all.Add(train::ModelKeys(), &Config::model, train::Models());
-    all.Add(train::MethodKeys(), &Config::method, train::Methods());
-    all.Add(train::TrainKeys(), &Config::train);
-    all.Add<RoundsSettings>(kRoundsKeys, &Config::rounds);
-    all.Add<client::FaultSettings>(kFaultKeys, &Config::faults);
-    all.Add<RunSettings>(kRunKeys, &Config::run);
-    return all;
-  }();
-  return table;
-}
 
 std::string Join(const std::vector<std::string_view>& names,
                  std::string_view before_last) {
@@ -238,61 +31,6 @@ std::string Join(const std::vector<std::string_view>& names,
     text += names[i];
   }
   return text;
-}
-
-// Shortest text that reads back to the same number, as a TOML float.
-template <typename T>
-std::string NumberText(T value) {
-  char buffer[32];
-  std::string text(buffer, std::to_chars(buffer, std::end(buffer), value).ptr);
-  // Without a point TOML would take it for an integer, of 64 bits.
-  if (text.find_first_of(".en") == text.npos) text += ".0";
-  return text;
-}
-
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7F) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      out += {'\\', 'u', '0', '0', kDigits[byte / 16], kDigits[byte % 16]};
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-struct Writer {
-  const Check& check;
-
-  std::string operator()(const bool* v) const {
-    if (!std::holds_alternative<Range>(check)) return Named(*v);
-    return *v ? "true" : "false";
-  }
-  std::string operator()(const EnumPlace& v) const {
-    return Named(v.get(v.place));
-  }
-  std::string operator()(const std::string* v) const { return Quoted(*v); }
-  template <std::floating_point T>
-  std::string operator()(const T* v) const {
-    return NumberText(*v);
-  }
-  template <std::integral T>
-  std::string operator()(const T* v) const {
-    return std::to_string(*v);
-  }
-
-  std::string Named(int value) const {
-    return Quoted(NameOf(value, std::get<std::span<const Choice>>(check)));
-  }
-};
-
-std::string ValueText(const Place& place, const Check& check) {
-  return std::visit(Writer{check}, place);
 }
 
 std::string NodeText(const toml::node& node) {
@@ -329,18 +67,12 @@ std::string RangeText(const Range& range, bool integer) {
 }
 
 // What a value of this row must be: "an integer of at least 1".
-std::string Expected(const Row& row, const Range& range) {
+std::string Expected(const ConfigRow& row, const Range& range) {
   if (!row.choices.empty()) return Join(NamesOf(row.check), " or ");
   if (row.key.type == "true/false") return "true or false";
   if (row.key.type == "text") return "text in quotes";
   const bool integer = row.key.type == "integer";
   return (integer ? "an integer " : "a number ") + RangeText(range, integer);
-}
-
-std::vector<std::string_view> Sections() {
-  std::vector<std::string_view> names;
-  for (const Section& section : kSections) names.push_back(section.name);
-  return names;
 }
 
 std::string UnknownSection(std::string_view name) {
@@ -353,11 +85,11 @@ std::string UnknownSection(std::string_view name) {
 // A key of the right name in the wrong section is found as well.
 std::string UnknownKey(std::string_view name) {
   const std::string_view bare = BareName(name);
-  const auto distance = [&](const Row& row) {
+  const auto distance = [&](const ConfigRow& row) {
     return std::tuple(EditDistance(bare, row.key.short_name),
                       EditDistance(name, row.key.name));
   };
-  const Row& best = *std::ranges::min_element(Keys().rows(), {}, distance);
+  const ConfigRow& best = *std::ranges::min_element(ConfigRows(), {}, distance);
   if (Resembles(bare, std::get<0>(distance(best)))) {
     return "unknown key, did you mean " + std::string(best.key.name) + "?";
   }
@@ -367,7 +99,7 @@ std::string UnknownKey(std::string_view name) {
   }
   if (!IsSection(section)) return UnknownSection(section);
   std::vector<std::string_view> names;
-  for (const Row& row : Keys().rows()) {
+  for (const ConfigRow& row : ConfigRows()) {
     if (SectionOf(row.key.name) == section) {
       names.push_back(row.key.short_name);
     }
@@ -464,7 +196,7 @@ class Parser {
  public:
   explicit Parser(std::string_view file) : file_(file) {
     // Methods of outside find their own numbers, whether given or not.
-    for (const Row& row : Keys().rows()) row.place(config_);
+    for (const ConfigRow& row : ConfigRows()) row.place(config_);
   }
 
   void AddText(std::string_view text) {
@@ -480,7 +212,7 @@ class Parser {
       if (table == nullptr && IsSection(key.str())) {
         const std::string name(key.str());
         Report(name, "is a section: write [" + name + "] and its keys below");
-      } else if (table == nullptr || Keys().Find(key.str()) != nullptr) {
+      } else if (table == nullptr || FindConfigRow(key.str()) != nullptr) {
         Set(key.str(), node);
       } else if (!IsSection(key.str())) {
         Report(key.str(), UnknownSection(key.str()));
@@ -546,7 +278,7 @@ class Parser {
   }
 
   void Set(std::string_view name, const toml::node& node) {
-    const Row* row = Keys().Find(name);
+    const ConfigRow* row = FindConfigRow(name);
     if (row == nullptr) {
       Report(name, UnknownKey(name));
       return;
@@ -559,7 +291,7 @@ class Parser {
   }
 
   // Returns what is wrong, or nothing.
-  std::string Assign(const Row& row, const toml::node& node) {
+  std::string Assign(const ConfigRow& row, const toml::node& node) {
     const Place place = row.place(config_);
     Storer storer{node};
     if (const auto* range = std::get_if<Range>(&row.check)) {
@@ -574,7 +306,7 @@ class Parser {
   }
 
   bool Given(std::string_view name) const {
-    FEDMRN_CHECK(Keys().Find(name) != nullptr);
+    FEDMRN_CHECK(FindConfigRow(name) != nullptr);
     return given_.contains(name);
   }
 
@@ -707,20 +439,6 @@ class Parser {
 
 }  // namespace
 
-std::span<const ConfigKey> ConfigKeys() {
-  static const std::vector<ConfigKey> keys = [] {
-    std::vector<ConfigKey> out;
-    for (const Row& row : Keys().rows()) out.push_back(row.key);
-    return out;
-  }();
-  return keys;
-}
-
-ConfigKey DescribeKey(std::string_view name) {
-  const Row* row = Keys().Find(name);
-  return row != nullptr ? row->key : DescribeByName(name, std::nullopt);
-}
-
 Result<ConfigSetting> ParseSetting(std::string_view text) {
   if (!text.starts_with("--")) {
     return ParseSetting(text, "--set " + std::string(text));
@@ -775,122 +493,6 @@ Result<Config> LoadConfig(const std::string& path,
   const Result<Bytes> text = ReadFile(path);
   if (!text) return text.error();
   return ParseConfig(AsText(*text), path, settings);
-}
-
-std::vector<std::pair<std::string, std::string>> ConfigValues(
-    const Config& config) {
-  Config copy = config;
-  std::vector<std::pair<std::string, std::string>> values;
-  for (const Row& row : Keys().rows()) {
-    values.emplace_back(row.key.name, ValueText(row.place(copy), row.check));
-  }
-  return values;
-}
-
-uint64_t RunId(const Config& config) {
-  const auto values = ConfigValues(config);
-  std::string text;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!ConfigKeys()[i].changes_results ||
-        values[i].first.starts_with("faults.") ||
-        values[i].first == "rounds.deadline_s" ||
-        values[i].first == "rounds.count") {
-      continue;
-    }
-    text += values[i].first + " = " + values[i].second + "\n";
-  }
-  return std::stoull(Sha256Hex(AsBytes(text)).substr(0, 16), nullptr, 16);
-}
-
-std::string ConfigToml(const Config& config) {
-  std::string text, section;
-  for (const auto& [name, value] : ConfigValues(config)) {
-    if (SectionOf(name) != section) {
-      section = SectionOf(name);
-      text += "\n[" + section + "]\n";
-    }
-    text += std::string(BareName(name)) + " = " + value + '\n';
-  }
-  return text;
-}
-
-bool HasFixedDefault(const ConfigKey& key) {
-  return key.help.find("default:") == key.help.npos;
-}
-
-namespace {
-
-// Whether the config's data set, partition, network and method are such that
-// the key counts.
-bool IsRead(const Config& config, const ConfigKey& key) {
-  const std::string_view rows[] = {
-      config.data.name, config.model.name, config.method.name,
-      NameOf(config.partition.kind, kPartitionKinds)};
-  return key.owners.empty() ||
-         std::ranges::any_of(rows, [&](std::string_view row) {
-           return std::ranges::find(key.owners, row) != key.owners.end();
-         });
-}
-
-std::string HelpOf(const ConfigKey& key) {
-  std::string text(key.help);
-  if (!key.choices.empty()) text += " (" + std::string(key.choices) + ")";
-  return text;
-}
-
-}  // namespace
-
-std::string ExplainedConfigToml(const Config& config) {
-  std::string text, section;
-  const auto values = ConfigValues(config);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const ConfigKey& key = ConfigKeys()[i];
-    if (!IsRead(config, key)) continue;
-    if (SectionOf(key.name) != section) {
-      section = SectionOf(key.name);
-      text += "\n[" + section + "]\n";
-    }
-    text += "# " + HelpOf(key) + '\n';
-    text += std::string(key.short_name) + " = " + values[i].second + '\n';
-  }
-  return text;
-}
-
-std::string KeysMarkdown() {
-  std::string text =
-      "# Keys of a config\n\n"
-      "Made by `fedmrn run --print-keys`, from the tables that the program "
-      "reads "
-      "configs by. A key stands in a TOML\nfile (`[train]`, `lr = 0.1`), after "
-      "`--set` (`--set train.lr=0.1`) or as a flag (`--train.lr 0.1`); the "
-      "last "
-      "one wins.\n`fedmrn run ... --print-config` prints the config that would "
-      "run, with a comment for each key.\n";
-  std::string section = "none yet";
-  const auto defaults = ConfigValues(Config{});
-  for (size_t i = 0; i < defaults.size(); ++i) {
-    const ConfigKey& key = ConfigKeys()[i];
-    if (SectionOf(key.name) != section) {
-      section = SectionOf(key.name);
-      text += (section.empty() ? "" : "\n## [" + section + "]\n");
-      text +=
-          "\n| key | type | default | what it says | read by |\n"
-          "|---|---|---|---|---|\n";
-    }
-    std::string help = HelpOf(key);
-    for (size_t at = 0; (at = help.find('|', at)) != help.npos; at += 2) {
-      help.insert(at, "\\");
-    }
-    std::string readers;
-    for (const std::string_view owner : key.owners) {
-      readers += (readers.empty() ? "" : ", ") + std::string(owner);
-    }
-    text += "| `" + std::string(key.name) + "` | " + std::string(key.type) +
-            " | " +
-            (HasFixedDefault(key) ? "`" + defaults[i].second + "`" : "") +
-            " | " + help + " | " + (readers.empty() ? "all" : readers) + " |\n";
-  }
-  return text;
 }
 
 }  // namespace fedmrn::sim
