@@ -12,13 +12,14 @@ class Softmax final : public train::Network {
  public:
   Softmax(size_t inputs, size_t classes) : inputs_(inputs), classes_(classes) {}
 
-  double Gradient(const train::Batch& batch, const PhiloxStream&,
-                  std::span<const float> weights, std::span<float> biases,
-                  std::span<float> weight_gradient,
-                  std::span<float> bias_gradient) override {
+  train::BatchScore Gradient(const train::Batch& batch, const PhiloxStream&,
+                             std::span<const float> weights,
+                             std::span<float> biases,
+                             std::span<float> weight_gradient,
+                             std::span<float> bias_gradient) override {
     Scores(batch, weights, biases);
     // The scores' memory receives their gradient.
-    const train::Score score =
+    const train::BatchScore score =
         train::CrossEntropy(scores_, batch.labels, scores_.data());
     std::ranges::fill(weight_gradient, 0.0f);
     std::ranges::fill(bias_gradient, 0.0f);
@@ -31,14 +32,14 @@ class Softmax final : public train::Network {
         }
       }
     }
-    return score.loss / batch.examples;
+    return score;
   }
 
   train::Score Evaluate(const train::Batch& batch,
                         std::span<const float> weights,
                         std::span<const float> biases) override {
     Scores(batch, weights, biases);
-    return train::CrossEntropy(scores_, batch.labels, nullptr);
+    return train::CrossEntropy(scores_, batch.labels);
   }
 
  private:

@@ -14,8 +14,8 @@ using Json = nlohmann::ordered_json;
 // Text that is no JSON gives a value that is_discarded().
 Json ParseJson(std::string_view text);
 
-// `indent` -1: in one line. Bytes that are no UTF-8, as a file's name may have,
-// become U+FFFD.
+// `indent` -1: in one line; otherwise only lists of numbers are. Bytes that are
+// no UTF-8, as a file's name may have, become U+FFFD.
 std::string JsonText(const Json& value, int indent = -1);
 
 }  // namespace fedmrn

@@ -12,6 +12,15 @@ TEST(JsonTest, KeepsTheOrderOfKeys) {
             "{\n  \"z\": 1,\n  \"a\": []\n}");
 }
 
+TEST(JsonTest, ListsOfNumbersStandInOneLine) {
+  const Json value = ParseJson(
+      R"({"m":[[1,2],[3,null]],"t":["a, [1,\\","]"],"l":[{"x":[]}]})");
+  const std::string text = JsonText(value, 2);
+  EXPECT_NE(text.find("[\n    [1, 2],\n    [3, null]\n  ]"), text.npos) << text;
+  EXPECT_NE(text.find("\n    \"]\"\n"), text.npos) << text;
+  EXPECT_EQ(ParseJson(text), value);
+}
+
 TEST(JsonTest, NoJsonIsDiscarded) {
   for (const char* text : {"", "{", "[1,]", "{} x", "nul"}) {
     EXPECT_TRUE(ParseJson(text).is_discarded()) << text;

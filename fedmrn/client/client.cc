@@ -8,6 +8,55 @@
 #include "fedmrn/core/random.h"
 
 namespace fedmrn::client {
+namespace {
+
+// A learner that tells what its last steps came to, so that no method has to.
+class Meter final : public train::Learner {
+ public:
+  // Counts from the step after `unmetered` on.
+  Meter(train::Learner& learner, uint64_t unmetered)
+      : learner_(learner), unmetered_(unmetered) {}
+
+  void Prepare(std::span<const uint32_t> examples,
+               const PhiloxStream& draws) override {
+    learner_.Prepare(examples, draws);
+  }
+
+  train::BatchScore Gradient(std::span<const uint32_t> examples,
+                             const PhiloxStream& draws,
+                             std::span<const float> coded,
+                             std::span<float> plain,
+                             std::span<float> coded_gradient,
+                             std::span<float> plain_gradient) override {
+    const train::BatchScore score = learner_.Gradient(
+        examples, draws, coded, plain, coded_gradient, plain_gradient);
+    if (unmetered_ > 0) {
+      --unmetered_;
+      return score;
+    }
+    const auto count = static_cast<double>(examples.size());
+    loss_ += score.loss * count;
+    metric_ += score.metric * count;
+    examples_ += count;
+    return score;
+  }
+
+  train::Score Evaluate(uint64_t first, uint32_t count,
+                        std::span<const float> coded,
+                        std::span<const float> plain) override {
+    return learner_.Evaluate(first, count, coded, plain);
+  }
+
+  double mean_loss() const { return loss_ / examples_; }
+  double mean_metric() const { return metric_ / examples_; }
+
+ private:
+  train::Learner& learner_;
+  uint64_t unmetered_;
+  double loss_ = 0, metric_ = 0, examples_ = 0;
+};
+
+}  // namespace
 
 Seeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
   std::array<uint32_t, 4> words;
@@ -37,8 +86,10 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
   const Seeds seeds = SeedsOf(settings_.seed, order.round, order.client);
   train::TrainSettings train = settings_.train;
   train.lr = LearningRate(train, order.round);
+  Meter meter(*bench_.learner,
+              steps() - StepsPerEpoch(train, examples_.size()));
   const train::ClientWork work{.task = task_,
-                               .learner = *bench_.learner,
+                               .learner = meter,
                                .train = train,
                                .method = settings_.method_settings,
                                .examples = examples_,
@@ -53,6 +104,8 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
     return Error{ErrorCode::kStopped, "stopped in its training"};
   }
   answer.train_s = training.seconds();
+  answer.train_loss = meter.mean_loss();
+  answer.train_score = meter.mean_metric();
 
   const Stopwatch encoding;
   answer.frame = FEDMRN_TRY(Encode(order, state));

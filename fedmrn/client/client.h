@@ -4,6 +4,7 @@
 // threads, partitions or the server.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,10 @@ struct Answer {
   // What the client says about itself, for the log.
   double train_s = 0;
   double encode_s = 0;
+  // Means over the examples of its last local epoch, each batch's before its
+  // step: the loss that it trained with, and the model's metric.
+  double train_loss = std::nan("");
+  double train_score = std::nan("");
 };
 
 // Called after every local step with the number of its examples; false ends

@@ -21,6 +21,7 @@ struct Checkpoint {
   Bytes model;                // a broadcast frame
   std::string client_states;  // ClientStates::List
   Inputs inputs;
+  Confusions confusions = {};
 
   uint32_t rounds_done() const { return rows.empty() ? 0 : rows.back().round; }
 };

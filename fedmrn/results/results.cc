@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <ctime>
-#include <iterator>
+#include <set>
 #include <thread>
 #include <variant>
 
@@ -23,6 +23,7 @@ struct Column {
   std::variant<uint32_t RoundRow::*, uint64_t RoundRow::*, double RoundRow::*>
       field;
   enum Kind { kExact, kMayBeEmpty, kSeconds } kind = kExact;
+  bool in_all_files = true;
 };
 
 const Column kColumns[] = {
@@ -41,27 +42,45 @@ const Column kColumns[] = {
     {"aggregate_s", &RoundRow::aggregate_s, Column::kSeconds},
     {"eval_s", &RoundRow::eval_s, Column::kSeconds},
     {"wall_s", &RoundRow::wall_s, Column::kSeconds},
-    // Only in files of segmentations: see ColumnsOf.
-    {"mean_iou", &RoundRow::mean_iou, Column::kMayBeEmpty},
+    // Not in all files; more are added at the end.
+    {"mean_iou", &RoundRow::mean_iou, Column::kMayBeEmpty, false},
+    {"train_loss", &RoundRow::train_loss, Column::kMayBeEmpty, false},
+    {"train_accuracy", &RoundRow::train_score, Column::kMayBeEmpty, false},
 };
 
-std::span<const Column> WithoutMeanIou() {
-  return std::span(kColumns).first(std::size(kColumns) - 1);
+using Columns = std::vector<Column>;
+
+// Those that some of the rows have a value for.
+Columns ColumnsOf(std::span<const RoundRow> rows) {
+  Columns columns;
+  for (const Column& column : kColumns) {
+    const auto has_value = [&](const RoundRow& row) {
+      return !std::isnan(row.*std::get<double RoundRow::*>(column.field));
+    };
+    if (column.in_all_files || std::ranges::any_of(rows, has_value)) {
+      columns.push_back(column);
+    }
+  }
+  return columns;
 }
 
-std::span<const Column> ColumnsOf(std::span<const RoundRow> rows) {
-  const bool measured = std::ranges::any_of(
-      rows, [](const RoundRow& row) { return !std::isnan(row.mean_iou); });
-  return measured ? std::span(kColumns) : WithoutMeanIou();
-}
-
-std::string Header(std::span<const Column> columns) {
+std::string Header(const Columns& columns) {
   std::string header;
   for (const Column& column : columns) {
     if (!header.empty()) header += ',';
     header += column.name;
   }
   return header;
+}
+
+std::set<std::string_view> Names(std::string_view header) {
+  std::set<std::string_view> names;
+  for (size_t comma = 0; comma != header.npos;) {
+    comma = header.find(',');
+    names.insert(header.substr(0, comma));
+    if (comma != header.npos) header.remove_prefix(comma + 1);
+  }
+  return names;
 }
 
 std::string Field(const Column& column, const RoundRow& row) {
@@ -91,7 +110,7 @@ bool ParseField(const Column& column, std::string_view text, RoundRow& row) {
 }
 
 // What is wrong with a line, or nothing.
-std::optional<std::string> ParseRow(std::span<const Column> columns,
+std::optional<std::string> ParseRow(const Columns& columns,
                                     std::string_view line, RoundRow& row) {
   for (const Column& column : columns) {
     const size_t comma = line.find(',');
@@ -169,6 +188,26 @@ Json ConfigJson(ConfigValuesView config) {
   return out;
 }
 
+// A tested round. The best one is told in fewer words.
+Json TestedRound(const RoundRow& row, const Confusion& confusion, bool best) {
+  Json out = {{"round", row.round}, {"accuracy", Number(row.score)}};
+  if (!best) out["loss"] = Number(row.loss);
+  if (!std::isnan(row.mean_iou)) out["mean_iou"] = Number(row.mean_iou);
+  if (confusion.round != row.round || confusion.counts.empty()) return out;
+  out["macro_f1"] = Number(MacroF1(confusion));
+  for (const double accuracy : ClassAccuracies(confusion)) {
+    out["class_accuracy"].push_back(Number(accuracy));
+  }
+  const size_t classes = confusion.classes();
+  for (size_t truth = 0; truth < classes; ++truth) {
+    const auto row_begin =
+        confusion.counts.begin() + static_cast<ptrdiff_t>(truth * classes);
+    out["confusion"].push_back(std::vector<uint64_t>(
+        row_begin, row_begin + static_cast<ptrdiff_t>(classes)));
+  }
+  return out;
+}
+
 Json Totals(const RoundRow& sum) {
   return {{"uplink_bytes", sum.uplink_bytes},
           {"payload_bytes", sum.payload_bytes},
@@ -186,7 +225,7 @@ Json Totals(const RoundRow& sum) {
 }  // namespace
 
 std::string RoundsCsv(std::span<const RoundRow> rows) {
-  const std::span<const Column> columns = ColumnsOf(rows);
+  const Columns columns = ColumnsOf(rows);
   std::string csv = Header(columns) + '\n';
   for (const RoundRow& row : rows) {
     for (const Column& column : columns) {
@@ -203,7 +242,7 @@ Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows) {
 
 Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
   std::vector<RoundRow> rows;
-  std::span<const Column> columns = WithoutMeanIou();
+  Columns columns = ColumnsOf({});
   for (size_t number = 1; number == 1 || !text.empty(); ++number) {
     const auto failed = [&](ErrorCode code, const std::string& what) {
       return Error{code, fmt::format("line {}: {}", number, what)};
@@ -216,7 +255,11 @@ Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
     if (number == 1) {
-      if (line == Header(kColumns)) columns = kColumns;
+      for (const Column& column : kColumns) {
+        if (!column.in_all_files && Names(line).contains(column.name)) {
+          columns.push_back(column);
+        }
+      }
       if (line != Header(columns)) {
         return failed(ErrorCode::kBadFormat, "should be " + Header(columns));
       }
@@ -249,15 +292,8 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
   out["best"] = nullptr;
   out["last"] = nullptr;
   if (summary.tested()) {
-    const RoundRow &best = summary.best, &last = summary.last;
-    out["best"] = {{"round", best.round}, {"accuracy", Number(best.score)}};
-    out["last"] = {{"round", last.round},
-                   {"accuracy", Number(last.score)},
-                   {"loss", Number(last.loss)}};
-    if (!std::isnan(last.mean_iou)) {
-      out["best"]["mean_iou"] = Number(best.mean_iou);
-      out["last"]["mean_iou"] = Number(last.mean_iou);
-    }
+    out["best"] = TestedRound(summary.best, info.confusions.best, true);
+    out["last"] = TestedRound(summary.last, info.confusions.last, false);
   }
   out["totals"] = Totals(summary.totals);
   out["masked_params"] = info.coded_params;

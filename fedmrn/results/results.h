@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fedmrn/base/result.h"
+#include "fedmrn/results/confusion.h"
 
 namespace fedmrn::results {
 
@@ -36,15 +37,22 @@ struct RoundRow {
   double eval_s = 0;
   double wall_s = 0;
   double mean_iou = std::nan("");  // of a segmentation
+  // Means over the counted clients' last local epochs, weighted by examples, as
+  // they tell: of what was trained, in training mode, before each step. Not of
+  // the round's model.
+  double train_loss = std::nan("");
+  double train_score = std::nan("");
 };
 
 // Seconds are rounded to milliseconds, NaN is an empty field, every other
-// number can be read back exactly.
+// number can be read back exactly. Columns that are empty in all rows and that
+// not every run has (mean_iou and what is younger) are left out.
 std::string RoundsCsv(std::span<const RoundRow> rows);
 Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows);
 
-// The inverse. Refuses a file that is cut off or whose rounds do not increase;
-// the error begins with the line: "line 3: ...".
+// The inverse, also of files of older versions. Refuses a file that is cut off
+// or whose rounds do not increase; the error begins with the line: "line 3:
+// ...".
 Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text);
 
 // What a run read, by content: part of its identity wherever the files lie.
@@ -66,6 +74,7 @@ struct RunInfo {
   uint64_t plain_values = 0;
   std::string model_sha256 = {};
   Inputs inputs = {};
+  Confusions confusions = {};  // of the best and the last tested round
 };
 
 // A config as its keys and values: {"train.lr", "0.1"}, as TOML writes them.

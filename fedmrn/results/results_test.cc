@@ -89,6 +89,30 @@ TEST(RoundsCsv, SegmentationsHaveAColumnMore) {
   EXPECT_EQ(run["best"]["mean_iou"], 0.125);
 }
 
+TEST(RoundsCsv, ColumnsOfWhatWasMeasured) {
+  std::vector<RoundRow> rows = Rows();
+  rows[0].train_loss = 2.25;
+  rows[0].train_score = 0.125;
+  rows[2].mean_iou = 0.5;
+  const std::string header(kHeader, sizeof(kHeader) - 2);
+  const std::string csv = RoundsCsv(rows);
+  EXPECT_TRUE(
+      csv.starts_with(header + ",mean_iou,train_loss,train_accuracy\n1,,,"));
+  EXPECT_NE(csv.find("3.500,,2.25,0.125\n2,"), csv.npos);
+  EXPECT_NE(csv.find("3.500,0.5,,\n4,"), csv.npos);
+  const Result<std::vector<RoundRow>> read = ParseRoundsCsv(csv);
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ((*read)[0].train_loss, 2.25);
+  EXPECT_EQ((*read)[0].train_score, 0.125);
+  EXPECT_TRUE(std::isnan((*read)[1].train_loss));
+  EXPECT_EQ(RoundsCsv(*read), csv);
+  rows[2].mean_iou = std::nan("");
+  EXPECT_TRUE(
+      RoundsCsv(rows).starts_with(header + ",train_loss,train_accuracy\n1,,,"));
+  EXPECT_FALSE(ParseRoundsCsv(header + ",train_accuracy,train_loss\n"));
+  EXPECT_FALSE(ParseRoundsCsv(header + ",train_speed\n"));
+}
+
 // A file that was cut anywhere but between two lines is refused, by its line.
 TEST(RoundsCsv, RefusesEveryHalfWrittenFile) {
   const std::string whole = RoundsCsv(Rows());
@@ -183,6 +207,24 @@ TEST(RunJson, TellsTheRun) {
   run = Json::parse(RunJson(config, info, Rows()));
   EXPECT_EQ(run["ended"], "2023-11-14T22:14:20Z");
   EXPECT_EQ(run["finished"], true);
+}
+
+TEST(RunJson, TellsTheClasses) {
+  std::vector<RoundRow> rows = Rows();
+  rows[3].score = 0.5;
+  RunInfo info;
+  info.confusions = {{3, {4, 1, 0, 0}}, {4, {2, 2, 0, 4}}};
+  const std::string text = RunJson({}, info, rows);
+  const Json run = Json::parse(text);
+  EXPECT_EQ(run["best"]["confusion"], Json({{4, 1}, {0, 0}}));
+  EXPECT_EQ(run["best"]["class_accuracy"], Json({0.8, nullptr}));
+  EXPECT_EQ(run["last"]["class_accuracy"], Json({0.5, 1.0}));
+  EXPECT_EQ(run["last"]["macro_f1"], (2.0 * 2 / 6 + 2.0 * 4 / 10) / 2);
+  EXPECT_NE(text.find("\"class_accuracy\": [0.5, 1.0]"), text.npos);
+  // Those of other rounds than the rows tell of are left out.
+  info.confusions.best.round = 2;
+  EXPECT_FALSE(
+      Json::parse(RunJson({}, info, rows))["best"].contains("confusion"));
 }
 
 TEST(RunJson, WhatIsNoNumberIsNull) {

@@ -105,6 +105,8 @@ Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
     PutScalar("uplink_bits_per_param", row.uplink_bits_per_param, summary);
     PutScalar("train_seconds", row.train_s, summary);
     PutScalar("dropped", row.dropped, summary);
+    PutScalar("train_loss", row.train_loss, summary);
+    PutScalar("train_accuracy", row.train_score, summary);
     Bytes event = Event(wall_time);
     PutKey(2, kVarint, event);
     PutVarint(row.round, event);

@@ -1,6 +1,7 @@
 #include "fedmrn/sim/evaluate.h"
 
 #include <algorithm>
+#include <mutex>
 #include <vector>
 
 namespace fedmrn::sim {
@@ -18,6 +19,8 @@ train::Score Evaluate(const train::Task& task, const GlobalModel& network,
   const size_t batches =
       (task.data->test_examples + kTestBatch - 1) / kTestBatch;
   std::vector<train::Score> scores(batches);
+  train::Score total;
+  std::mutex mutex;  // of the total
   workers.ForEach(batches, [&](client::Bench& bench, size_t batch) {
     if (progress.stop) return;
     const uint64_t first = batch * kTestBatch;
@@ -26,8 +29,13 @@ train::Score Evaluate(const train::Task& task, const GlobalModel& network,
     scores[batch] =
         bench.learner->Evaluate(first, count, network.weights, network.plain);
     progress.tests_done += count;
+    // Counts may be added in any order, and one matrix for each batch would be
+    // much memory.
+    train::Score counts;
+    counts.confusion.swap(scores[batch].confusion);
+    const std::lock_guard lock(mutex);
+    total.Add(counts);
   });
-  train::Score total;
   for (const train::Score& score :
        scores) {  // in order: the sum is always the same
     total.Add(score);

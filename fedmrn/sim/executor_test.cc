@@ -453,10 +453,12 @@ TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
 
 TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
   class Throwing final : public train::FakeLearner {
-    double Gradient(std::span<const uint32_t> examples,
-                    const PhiloxStream& draws, std::span<const float> coded,
-                    std::span<float> plain, std::span<float> coded_gradient,
-                    std::span<float> plain_gradient) override {
+    train::BatchScore Gradient(std::span<const uint32_t> examples,
+                               const PhiloxStream& draws,
+                               std::span<const float> coded,
+                               std::span<float> plain,
+                               std::span<float> coded_gradient,
+                               std::span<float> plain_gradient) override {
       for (const uint32_t e : examples) {
         if (e == 50) throw std::runtime_error("out of memory, say");
       }

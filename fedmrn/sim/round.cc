@@ -110,25 +110,27 @@ bool IsTested(const Config& config, uint32_t round) {
 }
 
 Status Test(const RoundContext& context, uint32_t round,
-            const GlobalModel& model, results::RoundRow& row) {
+            const GlobalModel& model, RoundResult& result) {
   const Stopwatch evaluation;
-  const train::Score score = Evaluate(
+  results::RoundRow& row = result.row;
+  train::Score score = Evaluate(
       context.task, NetworkOf(context.config, context.task, round, model),
       context.workers, context.progress);
   if (context.progress.stop) return Error{ErrorCode::kStopped, "stopped"};
   row.score = score.metric / static_cast<double>(score.count);
-  if (!score.confusion.empty()) {
+  if (context.task.data->target == train::Target::kPixelClasses) {
     row.mean_iou = train::MeanIou(score.confusion);
   }
   row.loss = score.loss / static_cast<double>(score.count);
   row.eval_s = evaluation.seconds();
+  result.confusion = std::move(score.confusion);
   return Ok();
 }
 
 }  // namespace
 
-Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
-                                   GlobalModel& model) {
+Result<RoundResult> RunRound(const RoundContext& context, uint32_t round,
+                             GlobalModel& model) {
   const Stopwatch wall;
   context.progress.phase = Phase::kTraining;
   RoundBook book(round, context.log);
@@ -144,12 +146,12 @@ Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
                      std::to_string(kMaxAttempts) +
                      " samples; the last failure: " + book.last_failure()};
   }
-  results::RoundRow row = book.Row(model.weights.size());
+  RoundResult result{book.Row(model.weights.size())};
   if (IsTested(context.config, round)) {
-    FEDMRN_TRY(Test(context, round, model, row));
+    FEDMRN_TRY(Test(context, round, model, result));
   }
-  row.wall_s = wall.seconds();
-  return row;
+  result.row.wall_s = wall.seconds();
+  return result;
 }
 
 GlobalModel NetworkOf(const Config& config, const train::Task& task,

@@ -31,11 +31,18 @@ struct RoundContext {
   std::string save_frames = {};                 // as in RunOptions
 };
 
+// What a round leaves behind beside the model.
+struct RoundResult {
+  results::RoundRow row;
+  // Of the test after it; empty if there was none, or none of classes.
+  std::vector<uint64_t> confusion = {};
+};
+
 // Round `round` (from 1): on success the model is the new one. Fails if in
 // several samples fewer than rounds.min_clients answered, if the executor does,
 // or with kStopped.
-Result<results::RoundRow> RunRound(const RoundContext& context, uint32_t round,
-                                   GlobalModel& model);
+Result<RoundResult> RunRound(const RoundContext& context, uint32_t round,
+                             GlobalModel& model);
 
 // The network that the model of a round stands for, to be tested and deployed:
 // for most methods the model itself.

@@ -15,6 +15,7 @@ RoundBook::RoundBook(uint32_t round,
 
 void RoundBook::Send(size_t clients, size_t bytes) {
   row_.downlink_bytes += clients * bytes;
+  training_.clear();
 }
 
 bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
@@ -33,7 +34,10 @@ bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
       return Error{ErrorCode::kForeign,
                    "its frame is of client " + std::to_string(frame.client)};
     }
-    return sum.Add(frame, threads);
+    FEDMRN_TRY(sum.Add(frame, threads));
+    training_[client] = {static_cast<double>(frame.examples),
+                         answer->train_loss, answer->train_score};
+    return Ok();
   };
   const Status added = add();
   row_.aggregate_s += watch.seconds();
@@ -54,6 +58,15 @@ void RoundBook::Step(const Aggregator& sum, double seconds) {
 
 results::RoundRow RoundBook::Row(uint64_t coded_params) const {
   results::RoundRow row = row_;
+  double examples = 0;
+  row.train_loss = row.train_score = 0;
+  for (const auto& [client, training] : training_) {
+    examples += training.examples;
+    row.train_loss += training.examples * training.loss;
+    row.train_score += training.examples * training.score;
+  }
+  row.train_loss /= examples;
+  row.train_score /= examples;
   row.uplink_bits_per_param =
       8.0 * static_cast<double>(row.uplink_bytes) /
       (static_cast<double>(frames_) * static_cast<double>(coded_params));

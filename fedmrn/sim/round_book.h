@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "fedmrn/base/result.h"
@@ -18,7 +19,7 @@ class RoundBook {
   // `log` hears of every client that failed.
   RoundBook(uint32_t round, std::function<void(const std::string&)> log);
 
-  // The model goes out to so many clients, in so many bytes each.
+  // A new sample: the model goes out to so many clients, in so many bytes each.
   void Send(size_t clients, size_t bytes);
 
   // A client's answer: checks its frame and adds it to the sum. Whether it was
@@ -39,6 +40,12 @@ class RoundBook {
  private:
   results::RoundRow row_;
   std::function<void(const std::string&)> log_;
+  // Of the clients counted in this sample, in their order, so that means do not
+  // depend on that of arrival.
+  struct Training {
+    double examples, loss, score;
+  };
+  std::map<uint32_t, Training> training_;
   uint64_t frames_ = 0;
   uint32_t answers_ = 0, not_finite_ = 0;
   std::string last_failure_ = "no client answered";

@@ -135,10 +135,12 @@ class RunRoundTest : public testing::Test {
   }
 
   Result<results::RoundRow> Run(Executor& executor, uint32_t round = kRound) {
-    return RunRound(
+    const Result<RoundResult> result = RunRound(
         {config_, task_, fingerprint_, 10, executor, workers_, progress_,
          [&](const std::string& line) { log_.push_back(line); }},
         round, model_);
+    if (!result) return result.error();
+    return result->row;
   }
 
   static uint32_t ExamplesOf(uint32_t client) { return 5 + 17 * client; }

@@ -14,6 +14,7 @@
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/noise.h"
 #include "fedmrn/results/checkpoint.h"
+#include "fedmrn/results/summary.h"
 #include "fedmrn/results/tensorboard.h"
 #include "fedmrn/sim/executor.h"
 #include "fedmrn/sim/inputs.h"
@@ -34,6 +35,7 @@ struct State {
   int64_t started = 0;
   std::vector<results::RoundRow> rows;
   GlobalModel model;
+  results::Confusions confusions;
 };
 
 class RunFolder {
@@ -102,6 +104,7 @@ class RunFolder {
     State state;
     state.started = checkpoint.started;
     state.rows = checkpoint.rows;
+    state.confusions = checkpoint.confusions;
     state.model.weights.resize(frame->params);
     state.model.plain.resize(frame->plain_count);
     DecodeUpdate(*frame, state.model.weights);
@@ -142,8 +145,9 @@ class RunFolder {
         EncodeModel(config_, fingerprint_, round, state.model);
     if (!model) return model.error();
     const Status saved = results::SaveCheckpoint(
-        Path("checkpoints"), {ConfigToml(config_), state.started, state.rows,
-                              std::move(*model), states_.List(), digests_});
+        Path("checkpoints"),
+        {ConfigToml(config_), state.started, state.rows, std::move(*model),
+         states_.List(), digests_, state.confusions});
     if (saved) states_.RemoveOld();
     return saved;
   }
@@ -170,6 +174,7 @@ class RunFolder {
     info.plain_values = state.model.plain.size();
     info.model_sha256 = ModelSha256(state.model);
     info.inputs = digests_;
+    info.confusions = state.confusions;
     return results::WriteRunJson(Path("run.json"), ConfigValues(config_), info,
                                  state.rows);
   }
@@ -252,12 +257,18 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   const uint32_t done = state.rows.empty() ? 0 : state.rows.back().round;
   for (uint32_t round = done + 1; round <= config.rounds.count; ++round) {
     progress.round = round;
-    Result<results::RoundRow> row = RunRound(context, round, state.model);
-    if (!row && row.error().code == ErrorCode::kStopped) {
+    Result<RoundResult> result = RunRound(context, round, state.model);
+    if (!result && result.error().code == ErrorCode::kStopped) {
       return RunResult{std::move(state.rows), task.model.metric, "", true};
     }
-    if (!row) return row.error();
-    state.rows.push_back(*row);
+    if (!result) return result.error();
+    state.rows.push_back(result->row);
+    if (!result->confusion.empty()) {
+      state.confusions.last = {round, std::move(result->confusion)};
+      if (results::SummaryOf(state.rows).best.round == round) {
+        state.confusions.best = state.confusions.last;
+      }
+    }
     const bool last = round == config.rounds.count;
     if (last || round % config.run.checkpoint_every == 0) {
       const Status saved = folder.Checkpointed(state);

@@ -33,10 +33,10 @@ class FakeLearner : public Learner {
   explicit FakeLearner(std::vector<FakeStep>* steps = nullptr)
       : steps_(steps) {}
 
-  double Gradient(std::span<const uint32_t> examples, const PhiloxStream& draws,
-                  std::span<const float> coded, std::span<float> plain,
-                  std::span<float> coded_gradient,
-                  std::span<float> plain_gradient) override {
+  BatchScore Gradient(std::span<const uint32_t> examples,
+                      const PhiloxStream& draws, std::span<const float> coded,
+                      std::span<float> plain, std::span<float> coded_gradient,
+                      std::span<float> plain_gradient) override {
     if (steps_ != nullptr) {
       steps_->push_back({{examples.begin(), examples.end()},
                          draws,
@@ -57,7 +57,13 @@ class FakeLearner : public Learner {
     for (size_t i = plain_gradient.size(); i < plain.size(); ++i) {
       plain[i] += 1;  // a statistic: counts the steps
     }
-    return 0;
+    // Known to tests: the mean number of the examples, and how many are even.
+    BatchScore score;
+    for (const uint32_t e : examples) {
+      score.loss += e / static_cast<double>(examples.size());
+      score.metric += (e % 2 == 0) / static_cast<double>(examples.size());
+    }
+    return score;
   }
 
   Score Evaluate(uint64_t first, uint32_t count, std::span<const float> coded,

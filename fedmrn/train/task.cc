@@ -30,10 +30,10 @@ class TaskLearner final : public Learner {
     });
   }
 
-  double Gradient(std::span<const uint32_t> examples, const PhiloxStream& draws,
-                  std::span<const float> coded, std::span<float> plain,
-                  std::span<float> coded_gradient,
-                  std::span<float> plain_gradient) override {
+  BatchScore Gradient(std::span<const uint32_t> examples,
+                      const PhiloxStream& draws, std::span<const float> coded,
+                      std::span<float> plain, std::span<float> coded_gradient,
+                      std::span<float> plain_gradient) override {
     // What stands before it was announced by work that ended early.
     while (!ahead_.empty() && !ahead_.front().Is(examples, draws)) {
       ahead_.pop_front();

@@ -34,11 +34,12 @@ class Learner {
 
   // Mean loss of training examples and its gradient; updates the statistics in
   // `plain`. `draws` feeds what is random about it (augmentation, dropout).
-  virtual double Gradient(std::span<const uint32_t> examples,
-                          const PhiloxStream& draws,
-                          std::span<const float> coded, std::span<float> plain,
-                          std::span<float> coded_gradient,
-                          std::span<float> plain_gradient) = 0;
+  virtual BatchScore Gradient(std::span<const uint32_t> examples,
+                              const PhiloxStream& draws,
+                              std::span<const float> coded,
+                              std::span<float> plain,
+                              std::span<float> coded_gradient,
+                              std::span<float> plain_gradient) = 0;
 
   // Scores test examples first, first + 1, ... as a deployed model would do.
   virtual Score Evaluate(uint64_t first, uint32_t count,

@@ -24,12 +24,12 @@ class Recorder final : public Network {
  public:
   explicit Recorder(Seen& seen) : seen_(seen) {}
 
-  double Gradient(const Batch& batch, const PhiloxStream& draws,
-                  std::span<const float>, std::span<float>, std::span<float>,
-                  std::span<float>) override {
+  BatchScore Gradient(const Batch& batch, const PhiloxStream& draws,
+                      std::span<const float>, std::span<float>,
+                      std::span<float>, std::span<float>) override {
     seen_.batches.push_back(batch);
     seen_.draws.push_back(draws);
-    return 0;
+    return {};
   }
   Score Evaluate(const Batch& batch, std::span<const float>,
                  std::span<const float>) override {

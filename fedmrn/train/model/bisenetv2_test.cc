@@ -78,8 +78,10 @@ struct Made {
   }
 
   double Gradient(const Batch& batch) {
-    return network->Gradient(batch, {9, Purpose::kDropout, 1}, coded, plain,
-                             coded_gradient, plain_gradient);
+    return network
+        ->Gradient(batch, {9, Purpose::kDropout, 1}, coded, plain,
+                   coded_gradient, plain_gradient)
+        .loss;
   }
 
   // The values of each tensor in buffers like ours.

@@ -118,13 +118,13 @@ const float* CharLstm::Forward(const LstmShape& shape,
   return Step(shape, length_ - 1, keep).h;
 }
 
-double CharLstm::Gradient(std::span<const int32_t> tokens,
-                          std::span<const int32_t> labels,
-                          const PhiloxStream& draws,
-                          std::span<const float> coded,
-                          std::span<const float> plain,
-                          std::span<float> coded_gradient,
-                          std::span<float> plain_gradient) {
+BatchScore CharLstm::Gradient(std::span<const int32_t> tokens,
+                              std::span<const int32_t> labels,
+                              const PhiloxStream& draws,
+                              std::span<const float> coded,
+                              std::span<const float> plain,
+                              std::span<float> coded_gradient,
+                              std::span<float> plain_gradient) {
   const LstmShape shape = ShapeOf(tokens.size());
   FEDMRN_CHECK(labels.size() == shape.rows);
   const size_t values = shape.rows * kUnits;
@@ -142,7 +142,7 @@ double CharLstm::Gradient(std::span<const int32_t> tokens,
                          shape.rows * classes_);
   MatrixProduct('N', 'T', shape.rows, classes_, kUnits, last, &coded[kLinear],
                 logits.data());
-  const Score score = CrossEntropy(logits, labels, logits.data());
+  const BatchScore score = CrossEntropy(logits, labels, logits.data());
 
   MatrixProduct('T', 'N', classes_, kUnits, shape.rows, logits.data(), last,
                 &coded_gradient[kLinear]);
@@ -178,7 +178,7 @@ double CharLstm::Gradient(std::span<const int32_t> tokens,
         input_weights + j * kEmbedding, kEmbedding,
         &coded_gradient[kInputWeights + LstmWeightRow(kUnits, j) * kEmbedding]);
   }
-  return score.loss / static_cast<double>(labels.size());
+  return score;
 }
 
 std::span<const float> CharLstm::Logits(std::span<const int32_t> tokens,

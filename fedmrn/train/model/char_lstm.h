@@ -12,6 +12,7 @@
 #include "fedmrn/core/layout.h"
 #include "fedmrn/core/philox.h"
 #include "fedmrn/train/kernels/lstm_step.h"
+#include "fedmrn/train/model/loss.h"
 #include "hwy/aligned_allocator.h"
 
 namespace fedmrn::train {
@@ -39,11 +40,12 @@ class CharLstm {
 
   // Mean cross-entropy of a batch of texts, one after the other, and its
   // gradients. `draws` says which outputs drop out.
-  double Gradient(std::span<const int32_t> tokens,
-                  std::span<const int32_t> labels, const PhiloxStream& draws,
-                  std::span<const float> coded, std::span<const float> plain,
-                  std::span<float> coded_gradient,
-                  std::span<float> plain_gradient);
+  BatchScore Gradient(std::span<const int32_t> tokens,
+                      std::span<const int32_t> labels,
+                      const PhiloxStream& draws, std::span<const float> coded,
+                      std::span<const float> plain,
+                      std::span<float> coded_gradient,
+                      std::span<float> plain_gradient);
 
   // Without dropout. They stay valid until the next call.
   std::span<const float> Logits(std::span<const int32_t> tokens,

@@ -225,10 +225,11 @@ void Cnn::Linear(const Plan& plan, std::span<const float> coded) {
                 memory_->logits.get());
 }
 
-double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
-                     std::span<const float> coded, std::span<float> plain,
-                     std::span<float> coded_gradient,
-                     std::span<float> plain_gradient) {
+BatchScore Cnn::Gradient(std::span<const float> x,
+                         std::span<const int32_t> labels,
+                         std::span<const float> coded, std::span<float> plain,
+                         std::span<float> coded_gradient,
+                         std::span<float> plain_gradient) {
   const Plan& plan = PlanFor(static_cast<uint32_t>(labels.size()));
   Memory& memory = *memory_;
   float* const scratch = memory.scratch.get();
@@ -260,7 +261,7 @@ double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
   }
   Linear(plan, coded);
   const std::span logits(memory.logits.get(), labels.size() * classes_);
-  const Score score = CrossEntropy(logits, labels, logits.data());
+  const BatchScore score = CrossEntropy(logits, labels, logits.data());
 
   float* const gradient = memory.gradient.get();
   MatrixProduct('T', 'N', classes_, features_, plan.images, logits.data(), in,
@@ -290,7 +291,7 @@ double Cnn::Gradient(std::span<const float> x, std::span<const int32_t> labels,
         coded.data() + block.weights, m.convolved.get(),
         coded_gradient.data() + block.weights, gradient, scratch);
   }
-  return score.loss / static_cast<double>(labels.size());
+  return score;
 }
 
 std::span<const float> Cnn::Logits(std::span<const float> x, uint32_t images,

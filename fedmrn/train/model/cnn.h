@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fedmrn/core/layout.h"
+#include "fedmrn/train/model/loss.h"
 #include "hwy/aligned_allocator.h"
 
 namespace fedmrn::train {
@@ -60,10 +61,10 @@ class Cnn {
 
   // `x` is NHWC. Mean cross-entropy of the batch and its gradients; the running
   // statistics in `plain` take in this batch's.
-  double Gradient(std::span<const float> x, std::span<const int32_t> labels,
-                  std::span<const float> coded, std::span<float> plain,
-                  std::span<float> coded_gradient,
-                  std::span<float> plain_gradient);
+  BatchScore Gradient(std::span<const float> x, std::span<const int32_t> labels,
+                      std::span<const float> coded, std::span<float> plain,
+                      std::span<float> coded_gradient,
+                      std::span<float> plain_gradient);
 
   // With the running statistics. The logits stay valid until the next call.
   std::span<const float> Logits(std::span<const float> x, uint32_t images,

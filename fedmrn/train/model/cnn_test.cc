@@ -283,9 +283,9 @@ TEST(Cnn, StepEqualsLibTorch) {
     loss.backward();
     std::vector<float> coded_gradient(coded.size()),
         plain_gradient(cnn.trainable_plain());
-    const double ours = cnn.Gradient(ours_x, labels, coded, plain,
-                                     coded_gradient, plain_gradient);
-    EXPECT_NEAR(ours, loss.item<double>(), 1e-4);
+    const BatchScore ours = cnn.Gradient(ours_x, labels, coded, plain,
+                                         coded_gradient, plain_gradient);
+    EXPECT_NEAR(ours.loss, loss.item<double>(), 1e-4);
     // Rounding can move a pooled maximum to its neighbour: compare as vectors.
     // One such move in these sizes is some 3e-5; a mistake would be near 1.
     const std::vector<float> expected = p.Gradients(layout, true);
@@ -348,10 +348,16 @@ TEST(Loss, CrossEntropyOfKnownRows) {
   const std::vector<float> logits = {1, 1, 1, 1, 0, 100, 0, 0};
   const std::vector<int32_t> labels = {2, 1};
   std::vector<float> gradient(8);
-  const Score score = CrossEntropy(logits, labels, gradient.data());
+  const BatchScore trained = CrossEntropy(logits, labels, gradient.data());
+  EXPECT_NEAR(trained.loss, std::log(4.0) / 2, 1e-6);
+  EXPECT_EQ(trained.metric, 0.5);
+  const Score score = CrossEntropy(logits, labels);
   EXPECT_NEAR(score.loss, std::log(4.0), 1e-6);
   EXPECT_EQ(score.metric, 1);
   EXPECT_EQ(score.count, 2u);
+  // The first of equals is the answer to row 0.
+  EXPECT_EQ(score.confusion, (std::vector<uint64_t>{0, 0, 0, 0, 0, 1, 0, 0, 1,
+                                                    0, 0, 0, 0, 0, 0, 0}));
   ExpectClose(gradient,
               std::vector<float>{.125f, .125f, -.375f, .125f, 0, 0, 0, 0},
               1e-6);

@@ -27,19 +27,32 @@ struct Score {
   double loss = 0;
   double metric = 0;  // right answers; see Model::metric
   uint64_t count = 0;
-  // Where pixels have classes, [truth * classes + answer] counts how often one
-  // was taken for another; else it is empty.
+  // Of a test with classes, [truth * classes + answer] counts how often one was
+  // taken for another; empty if there are more than kConfusionClasses.
   std::vector<uint64_t> confusion;
 
   void Add(const Score& part);
 };
 
+// Of more the matrix would take more memory than a small network, and no one
+// could read it. (Pixels have it always: their mean IoU is made of it.)
+inline constexpr size_t kConfusionClasses = 256;
+
+// Means over one batch of training, before the step that it leads to.
+struct BatchScore {
+  double loss = 0;
+  double metric = 0;
+};
+
 // Mean over the classes that occur of |truth and answer| / |truth or answer|.
 double MeanIou(std::span<const uint64_t> confusion);
 
-// Softmax cross-entropy of one row of logits per label. `gradient`, if not
-// null, receives the gradient of the mean loss; it may be the logits' memory.
+// Softmax cross-entropy of one row of logits per label, with the confusion.
 Score CrossEntropy(std::span<const float> logits,
-                   std::span<const int32_t> labels, float* gradient);
+                   std::span<const int32_t> labels);
+// The same for training: the gradient of the mean loss goes to `gradient`,
+// which may be the logits' memory.
+BatchScore CrossEntropy(std::span<const float> logits,
+                        std::span<const int32_t> labels, float* gradient);
 
 }  // namespace fedmrn::train

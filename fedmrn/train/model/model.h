@@ -30,10 +30,11 @@ class Network {
 
   // Mean loss of the batch and its gradient; updates the statistics in
   // `plain`. `draws` feeds what is random about it (dropout).
-  virtual double Gradient(const Batch& batch, const PhiloxStream& draws,
-                          std::span<const float> coded, std::span<float> plain,
-                          std::span<float> coded_gradient,
-                          std::span<float> plain_gradient) = 0;
+  virtual BatchScore Gradient(const Batch& batch, const PhiloxStream& draws,
+                              std::span<const float> coded,
+                              std::span<float> plain,
+                              std::span<float> coded_gradient,
+                              std::span<float> plain_gradient) = 0;
 
   // As a deployed model would do: running statistics, no dropout.
   virtual Score Evaluate(const Batch& batch, std::span<const float> coded,

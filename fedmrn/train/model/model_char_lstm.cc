@@ -10,18 +10,17 @@ class CharLstmNetwork final : public Network {
   CharLstmNetwork(uint32_t vocabulary, uint32_t length, uint32_t classes)
       : lstm_(vocabulary, length, classes) {}
 
-  double Gradient(const Batch& batch, const PhiloxStream& draws,
-                  std::span<const float> coded, std::span<float> plain,
-                  std::span<float> coded_gradient,
-                  std::span<float> plain_gradient) override {
+  BatchScore Gradient(const Batch& batch, const PhiloxStream& draws,
+                      std::span<const float> coded, std::span<float> plain,
+                      std::span<float> coded_gradient,
+                      std::span<float> plain_gradient) override {
     return lstm_.Gradient(batch.tokens, batch.labels, draws, coded, plain,
                           coded_gradient, plain_gradient);
   }
 
   Score Evaluate(const Batch& batch, std::span<const float> coded,
                  std::span<const float> plain) override {
-    return CrossEntropy(lstm_.Logits(batch.tokens, coded, plain), batch.labels,
-                        nullptr);
+    return CrossEntropy(lstm_.Logits(batch.tokens, coded, plain), batch.labels);
   }
 
  private:

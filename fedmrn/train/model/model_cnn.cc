@@ -10,10 +10,10 @@ class CnnNetwork final : public Network {
   CnnNetwork(const CnnSpec& spec, const ImageShape& image, uint32_t classes)
       : cnn_(spec, image, classes) {}
 
-  double Gradient(const Batch& batch, const PhiloxStream&,
-                  std::span<const float> coded, std::span<float> plain,
-                  std::span<float> coded_gradient,
-                  std::span<float> plain_gradient) override {
+  BatchScore Gradient(const Batch& batch, const PhiloxStream&,
+                      std::span<const float> coded, std::span<float> plain,
+                      std::span<float> coded_gradient,
+                      std::span<float> plain_gradient) override {
     return cnn_.Gradient(batch.x, batch.labels, coded, plain, coded_gradient,
                          plain_gradient);
   }
@@ -21,7 +21,7 @@ class CnnNetwork final : public Network {
   Score Evaluate(const Batch& batch, std::span<const float> coded,
                  std::span<const float> plain) override {
     return CrossEntropy(cnn_.Logits(batch.x, batch.examples, coded, plain),
-                        batch.labels, nullptr);
+                        batch.labels);
   }
 
  private:

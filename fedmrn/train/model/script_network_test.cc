@@ -189,9 +189,10 @@ struct Made {
   }
 
   double Gradient(std::span<const uint32_t> examples, uint32_t step = 1) {
-    return network->Gradient(MakeBatch(data, examples),
-                             {9, Purpose::kDropout, step}, coded, plain,
-                             coded_gradient, plain_gradient);
+    return network
+        ->Gradient(MakeBatch(data, examples), {9, Purpose::kDropout, step},
+                   coded, plain, coded_gradient, plain_gradient)
+        .loss;
   }
 };
 
@@ -575,9 +576,11 @@ TEST(TorchScriptModel, PixelsWithoutAClassDoNotCount) {
   // Nothing to learn from is no NaN.
   Batch empty = batch;
   std::fill(empty.labels.begin(), empty.labels.end(), kNoClass);
-  EXPECT_EQ(made.network->Gradient(empty, {}, made.coded, made.plain,
-                                   made.coded_gradient, made.plain_gradient),
-            0);
+  const BatchScore nothing =
+      made.network->Gradient(empty, {}, made.coded, made.plain,
+                             made.coded_gradient, made.plain_gradient);
+  EXPECT_EQ(nothing.loss, 0);
+  EXPECT_EQ(nothing.metric, 0);
   for (const float g : made.coded_gradient) EXPECT_EQ(g, 0);
 }
 
@@ -627,8 +630,10 @@ TEST(TorchScriptModel, BackCe) {
   std::ranges::replace(no_gaps.labels, kNoClass, 2);
   for (const Batch& batch : {complete, partly, none, no_gaps}) {
     const auto loss = [&](std::span<const float> coded) {
-      return made.network->Gradient(batch, {}, coded, made.plain,
-                                    made.coded_gradient, made.plain_gradient);
+      return made.network
+          ->Gradient(batch, {}, coded, made.plain, made.coded_gradient,
+                     made.plain_gradient)
+          .loss;
     };
     const at::Tensor logits =
         Load(path).forward({NchwInput(batch)}).toTensor().detach();

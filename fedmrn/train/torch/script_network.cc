@@ -209,15 +209,17 @@ class ScriptNetwork final : public Network {
   explicit ScriptNetwork(std::shared_ptr<const Script> script)
       : script_(std::move(script)) {}
 
-  double Gradient(const Batch& batch, const PhiloxStream& draws,
-                  std::span<const float> coded, std::span<float> plain,
-                  std::span<float> coded_gradient,
-                  std::span<float> plain_gradient) override {
+  BatchScore Gradient(const Batch& batch, const PhiloxStream& draws,
+                      std::span<const float> coded, std::span<float> plain,
+                      std::span<float> coded_gradient,
+                      std::span<float> plain_gradient) override {
     return Named(script_->spec.name, [&] {
       const at::AutoGradMode with_gradient(true);
       Copy copy(*script_, true, coded, plain);
       at::Tensor loss;
-      for (const at::Tensor& output : Forward(copy.module, batch, draws)) {
+      const std::vector<at::Tensor> outputs =
+          Forward(copy.module, batch, draws);
+      for (const at::Tensor& output : outputs) {
         const at::Tensor part = Loss(output, batch);
         loss = loss.defined() ? loss + part : part;
       }
@@ -251,7 +253,8 @@ class ScriptNetwork final : public Network {
             from, from + size, to,
             [scale = entry.gradient_scale](float g) { return scale * g; });
       }
-      return loss.item<double>();
+      return BatchScore{loss.item<double>(),
+                        Metric(outputs.front().detach(), batch)};
     });
   }
 
@@ -393,6 +396,19 @@ class ScriptNetwork final : public Network {
     return -(at::where(labelled, own, rest) + kEpsilon).log().mean();
   }
 
+  // The mean of the model's metric over a batch.
+  double Metric(const at::Tensor& output, const Batch& batch) const {
+    if (data().target == Target::kNumbers) {
+      return 1 - at::mse_loss(output, Values(output, batch)).item<double>() /
+                     script_->spec.variance;
+    }
+    const at::Tensor truth = Classes(output, batch);
+    const auto right = truth.eq(at::argmax(output, 1)).sum().item<int64_t>();
+    const auto counted = truth.ne(kNoClass).sum().item<int64_t>();
+    return static_cast<double>(right) /
+           static_cast<double>(std::max<int64_t>(counted, 1));
+  }
+
   Score ScoreOf(const at::Tensor& output, const Batch& batch) const {
     const auto sum = [](const at::Tensor& parts) {
       return parts.to(at::kDouble).sum().item<double>();
@@ -416,14 +432,16 @@ class ScriptNetwork final : public Network {
     const at::Tensor answer = at::argmax(output, 1);
     score.count = truth.ne(kNoClass).sum().item<int64_t>();
     score.metric = static_cast<double>(truth.eq(answer).sum().item<int64_t>());
-    if (data().target == Target::kPixelClasses) {
-      const int64_t classes = output.size(1);
-      const at::Tensor counts = at::bincount(
-          (truth * classes + answer).masked_select(truth.ne(kNoClass)), {},
-          classes * classes);
-      const int64_t* const from = counts.data_ptr<int64_t>();
-      score.confusion.assign(from, from + counts.numel());
+    const int64_t classes = output.size(1);
+    if (data().target == Target::kClass &&
+        classes > static_cast<int64_t>(kConfusionClasses)) {
+      return score;
     }
+    const at::Tensor counts = at::bincount(
+        (truth * classes + answer).masked_select(truth.ne(kNoClass)), {},
+        classes * classes);
+    const int64_t* const from = counts.data_ptr<int64_t>();
+    score.confusion.assign(from, from + counts.numel());
     return score;
   }
 
