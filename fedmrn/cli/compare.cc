@@ -25,6 +25,7 @@ struct CompareArguments {
   std::string out;
   sim::GridOptions grid;
   uint32_t jobs = DefaultJobs();
+  double target = std::nan("");  // the accuracy that the columns tell about
   bool dry_run = false;
 };
 
@@ -82,13 +83,20 @@ void PrintSummary(const sim::Grid& grid,
   }
   std::vector<std::string> columns = grid.axes;
   columns.pop_back();  // the seed
-  Table table(std::string(columns.size(), 'l') + "rrrrrr");
+  const double target = rows.front().target;
+  const bool to_target = !std::isnan(target);
+  Table table(std::string(columns.size(), 'l') + "rrrrrr" +
+              (to_target ? "rr" : ""));
   const std::string percent = shares ? " %" : "";
   // Runs that are shorter than ten rounds have no last ten.
   const std::string last = fewest < most ? fmt::format("{}-{}", fewest, most)
                                          : std::to_string(fewest);
   columns.insert(columns.end(), {"best" + percent, "last " + last + percent,
                                  "swing", "upload MB", "bits/param", "seeds"});
+  if (to_target) {
+    const std::string to = fmt::format(" to {:g}", target);
+    columns.insert(columns.end(), {"rounds" + to, "MB" + to});
+  }
   table.Add(columns);
   for (const sim::SummaryRow& row : rows) {
     std::vector<std::string> cells = row.labels;
@@ -102,6 +110,17 @@ void PrintSummary(const sim::Grid& grid,
                                number(summary.uplink_bytes.mean / 1e6, 2),
                                number(summary.uplink_bits_per_param.mean, 3),
                                std::to_string(summary.seeds)});
+    if (to_target) {
+      const results::ToTarget& reached = row.to_target;
+      // Of seeds that did not all reach it the mean is one of the luckier.
+      const auto seeds = static_cast<double>(summary.seeds);
+      const std::string some =
+          reached.reached > 0 && reached.reached < seeds
+              ? fmt::format(" ({} of {})", reached.reached, seeds)
+              : "";
+      cells.push_back(number(reached.rounds.mean, 1) + some);
+      cells.push_back(number(reached.uplink_bytes.mean / 1e6, 2));
+    }
     table.Add(std::move(cells));
   }
   table.Print();
@@ -123,8 +142,9 @@ int Compare(const CompareArguments& arguments) {
     fmt::print(stderr, "stopped; the same command goes on\n");
     return kExitStopped;
   }
-  const std::vector<sim::SummaryRow> rows =
-      sim::Summarise(*grid, result->outcomes);
+  const std::vector<sim::SummaryRow> rows = sim::Summarise(
+      *grid, result->outcomes,
+      std::isnan(arguments.target) ? sim::TargetOf(*grid) : arguments.target);
   const std::string csv = out + "/summary.csv";
   const Status written =
       WriteFileAtomically(csv, AsBytes(sim::SummaryCsv(*grid, rows)));
@@ -176,7 +196,9 @@ void AddCompare(Verb program) {
       "ones go on.\n\n"
       "The table, in DIR/summary.csv as well: the accuracy of the best round,\n"
       "the mean of the last ten, and how these swing in a run (their standard\n"
-      "deviation); means of the seeds ± their deviation.");
+      "deviation); means of the seeds ± their deviation. With --target, or a\n"
+      "rounds.target_accuracy that all runs share, also the rounds and the\n"
+      "upload until the first test that reached it.");
   auto arguments = std::make_shared<CompareArguments>();
   verb.AddOption("grid", arguments->file, "TOML file, see below")
       .Type("GRID.toml")
@@ -189,6 +211,10 @@ void AddCompare(Verb program) {
       .Type("AXIS=VALUE,...")
       .OneEach();
   AddGridRunOptions(verb, arguments->out, "runs/GRID-PROFILE", arguments->jobs);
+  verb.AddOption("--target", arguments->target,
+                 "An accuracy, such as 0.8: rounds and upload until it is "
+                 "reached; default: rounds.target_accuracy")
+      .Type("SHARE");
   verb.AddFlag("--dry-run", arguments->dry_run,
                "List the runs and how far they are, and run nothing");
   AddConfigOptions(verb, arguments->grid.settings);

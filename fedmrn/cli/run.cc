@@ -41,6 +41,9 @@ void PrintSummary(const sim::RunResult& result, const std::string& out) {
              result.rows.back().uplink_bits_per_param);
   fmt::print("download   {}\n", report::Megabytes(totals.downlink_bytes));
   fmt::print("time       {}\n", report::Duration(totals.wall_s));
+  if (result.ended_by != "rounds.count") {
+    fmt::print("ended      early: {}\n", result.why_ended);
+  }
   fmt::print("model      sha256 {}\n", result.model_sha256);
   fmt::print("results    {}\n", out);
 }
@@ -157,10 +160,12 @@ void AddRun(Verb program) {
   verb.Footer(
       "  fedmrn run configs/fmnist-noniid2-fedmrn.toml\n"
       "  fedmrn run --data.name synthetic --rounds.count 5 --train.epochs 2\n\n"
-      "Writes rounds.csv, run.json, model.pt, tb/ and checkpoints/ to the\n"
-      "folder of results. A run that was stopped or killed goes on, to the\n"
+      "Writes rounds.csv, run.json, model.pt, model-best.pt, tb/ and\n"
+      "checkpoints/ to the folder of results. A run that was stopped or killed "
+      "goes on, to the\n"
       "same model, with fedmrn run --resume --out DIR; with a larger\n"
-      "--rounds.count also one that has ended." +
+      "--rounds.count (or --rounds.target_accuracy or patience, if that ended\n"
+      "it early) also one that has ended." +
       Listed("Methods, --method.name", train::Methods()) +
       Listed("Networks, --model.name", train::Models()) +
       Listed("Data sets, --data.name", train::DataSets()));

@@ -17,6 +17,7 @@
 #include "fedmrn/cli/live.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/results/summary.h"
+#include "fedmrn/sim/ending.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -59,7 +60,9 @@ class Screen {
     if (!begun_) {
       begun_ = rate_since_ = Clock::now();
       rounds_before_ = rounds_;
-      if (!rows.empty()) {
+      if (const auto ending = sim::EndingOf(config_.rounds, rows)) {
+        live_.Print(label_ + "has ended already: " + ending->why);
+      } else if (!rows.empty()) {
         live_.Print(
             fmt::format("{}goes on after round {}", label_, rows.back().round));
       }

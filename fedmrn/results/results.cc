@@ -46,6 +46,17 @@ const Column kColumns[] = {
     {"mean_iou", &RoundRow::mean_iou, Column::kMayBeEmpty, false},
     {"train_loss", &RoundRow::train_loss, Column::kMayBeEmpty, false},
     {"train_accuracy", &RoundRow::train_score, Column::kMayBeEmpty, false},
+    {"client_accuracy", &RoundRow::client_score, Column::kMayBeEmpty, false},
+    {"client_accuracy_p10", &RoundRow::client_score_p10, Column::kMayBeEmpty,
+     false},
+    {"client_accuracy_worst", &RoundRow::client_score_worst,
+     Column::kMayBeEmpty, false},
+    {"personal_accuracy", &RoundRow::personal_score, Column::kMayBeEmpty,
+     false},
+    {"personal_accuracy_p10", &RoundRow::personal_score_p10,
+     Column::kMayBeEmpty, false},
+    {"personal_accuracy_worst", &RoundRow::personal_score_worst,
+     Column::kMayBeEmpty, false},
 };
 
 using Columns = std::vector<Column>;
@@ -287,6 +298,7 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
   out["started"] = UtcTime(info.started);
   out["ended"] = info.ended ? Json(UtcTime(*info.ended)) : Json();
   out["finished"] = info.ended.has_value();
+  out["ended_by"] = info.ended ? Json(info.ended_by) : Json();
   out["rounds_done"] = rows.size();
   out["metric"] = info.metric;
   out["best"] = nullptr;

@@ -42,6 +42,15 @@ struct RoundRow {
   // the round's model.
   double train_loss = std::nan("");
   double train_score = std::nan("");
+  // Of some clients on their own held-out examples, mean, 10th percentile and
+  // worst: of the global model, and of what a local round of theirs makes of
+  // it.
+  double client_score = std::nan("");
+  double client_score_p10 = std::nan("");
+  double client_score_worst = std::nan("");
+  double personal_score = std::nan("");
+  double personal_score_p10 = std::nan("");
+  double personal_score_worst = std::nan("");
 };
 
 // Seconds are rounded to milliseconds, NaN is an empty field, every other
@@ -68,7 +77,8 @@ struct RunInfo {
   std::string version = {};
   std::string simd_target = {};
   int64_t started = 0;                // seconds since 1970
-  std::optional<int64_t> ended = {};  // of a finished run
+  std::optional<int64_t> ended = {};  // of a finished run,
+  std::string ended_by = {};          // and the key that ended it
   std::string metric = "accuracy";    // what the score is
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;

@@ -175,6 +175,7 @@ TEST(RunJson, TellsTheRun) {
   EXPECT_EQ(run["started"], "2023-11-14T22:13:20Z");
   EXPECT_TRUE(run["ended"].is_null());
   EXPECT_EQ(run["finished"], false);
+  EXPECT_TRUE(run["ended_by"].is_null());
   EXPECT_EQ(run["rounds_done"], 4);
   EXPECT_EQ(run["best"], Json({{"round", 3}, {"accuracy", 0.8861}}));
   EXPECT_EQ(run["last"],
@@ -204,9 +205,11 @@ TEST(RunJson, TellsTheRun) {
   EXPECT_GT(run["machine"]["memory_bytes"], 1 << 20);
 
   info.ended = 1'700'000'060;
+  info.ended_by = "rounds.patience";
   run = Json::parse(RunJson(config, info, Rows()));
   EXPECT_EQ(run["ended"], "2023-11-14T22:14:20Z");
   EXPECT_EQ(run["finished"], true);
+  EXPECT_EQ(run["ended_by"], "rounds.patience");
 }
 
 TEST(RunJson, TellsTheClasses) {

@@ -70,6 +70,24 @@ SeedsSummary SummaryOfSeeds(std::span<const Summary> runs) {
   return seeds;
 }
 
+ToTarget ToTargetOf(std::span<const std::span<const RoundRow>> runs,
+                    double target) {
+  if (std::isnan(target)) return {};
+  std::vector<double> rounds, uploads;
+  for (const std::span<const RoundRow> rows : runs) {
+    double bytes = 0;
+    for (const RoundRow& row : rows) {
+      bytes += static_cast<double>(row.uplink_bytes);
+      if (!(row.score >= target)) continue;  // not if it is NaN, either
+      rounds.push_back(row.round);
+      uploads.push_back(bytes);
+      break;
+    }
+  }
+  return {static_cast<double>(rounds.size()), SpreadOf(rounds),
+          SpreadOf(uploads)};
+}
+
 Difference DifferenceOf(const Spread& first, const Spread& second) {
   const double value = first.mean - second.mean;
   if (first.count < 2 || second.count < 2) return {value, Verdict::kOneSeed};

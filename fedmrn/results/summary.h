@@ -54,6 +54,16 @@ struct SeedsSummary {
 };
 SeedsSummary SummaryOfSeeds(std::span<const Summary> runs);
 
+// What it took to reach a score: the first tested round that has it, and the
+// upload of all rounds until then. Over the seeds that reached it.
+struct ToTarget {
+  double reached = std::nan("");  // so many seeds
+  Spread rounds, uplink_bytes;
+};
+// Nothing is known of a target that is NaN.
+ToTarget ToTargetOf(std::span<const std::span<const RoundRow>> runs,
+                    double target);
+
 // How two means over seeds stand to each other. They differ only if their
 // difference exceeds twice its standard error; one seed has no error, and
 // proves nothing.

@@ -1,6 +1,7 @@
 #include "fedmrn/results/summary.h"
 
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -122,6 +123,29 @@ TEST(Metric, AccuraciesAreShares) {
   EXPECT_TRUE(IsShare("accuracy"));
   EXPECT_TRUE(IsShare("pixel accuracy"));
   EXPECT_FALSE(IsShare("R2"));
+}
+
+TEST(SummaryTest, RoundsAndUploadToATarget) {
+  const double none = std::nan("");
+  const auto rows = [](const std::vector<double>& scores) {
+    std::vector<RoundRow> made(scores.size());
+    for (uint32_t i = 0; i < made.size(); ++i) {
+      made[i].round = i + 1;
+      made[i].score = scores[i];
+      made[i].uplink_bytes = 10;
+    }
+    return made;
+  };
+  const std::vector<RoundRow> slow = rows({0.1, none, 0.4, 0.6}),
+                              fast = rows({0.5, 0.2}), never = rows({0.1});
+  const std::span<const RoundRow> runs[] = {slow, fast, never};
+  const ToTarget reached = ToTargetOf(runs, 0.5);
+  EXPECT_EQ(reached.reached, 2);
+  EXPECT_EQ(reached.rounds.mean, 2.5);
+  EXPECT_EQ(reached.uplink_bytes.mean, 25);
+  EXPECT_EQ(ToTargetOf(runs, 0.9).reached, 0);
+  EXPECT_TRUE(std::isnan(ToTargetOf(runs, 0.9).rounds.mean));
+  EXPECT_TRUE(std::isnan(ToTargetOf(runs, none).reached));
 }
 
 }  // namespace

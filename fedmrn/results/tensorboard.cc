@@ -107,6 +107,12 @@ Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
     PutScalar("dropped", row.dropped, summary);
     PutScalar("train_loss", row.train_loss, summary);
     PutScalar("train_accuracy", row.train_score, summary);
+    PutScalar("client_accuracy", row.client_score, summary);
+    PutScalar("client_accuracy_p10", row.client_score_p10, summary);
+    PutScalar("client_accuracy_worst", row.client_score_worst, summary);
+    PutScalar("personal_accuracy", row.personal_score, summary);
+    PutScalar("personal_accuracy_p10", row.personal_score_p10, summary);
+    PutScalar("personal_accuracy_worst", row.personal_score_worst, summary);
     Bytes event = Event(wall_time);
     PutKey(2, kVarint, event);
     PutVarint(row.round, event);

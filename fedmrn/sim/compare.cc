@@ -15,6 +15,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/parallel.h"
 #include "fedmrn/results/checkpoint.h"
+#include "fedmrn/sim/ending.h"
 #include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/run.h"
 
@@ -66,12 +67,11 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
       Result<std::vector<results::RoundRow>> rows =
           results::ParseRoundsCsv(AsText(*csv));
       if (!rows) return damaged(csv_path + ": " + rows.error().message);
-      const uint32_t rounds = then->rounds.count;
-      if (rows->size() != rounds) {
+      if (!EndingOf(then->rounds, *rows)) {
         return damaged(fmt::format("{} has {} of {} rounds", csv_path,
-                                   rows->size(), rounds));
+                                   rows->size(), then->rounds.count));
       }
-      if (rounds < config.rounds.count) {  // it was given more
+      if (!EndingOf(config.rounds, *rows)) {  // it was given more
         return GridOutcome{RunState::kInterrupted, *std::move(rows)};
       }
       return GridOutcome{RunState::kFinished, *std::move(rows), "",
@@ -166,10 +166,20 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
   return Ok();
 }
 
+double TargetOf(const Grid& grid) {
+  const double target = grid.runs.front().config.rounds.target_accuracy;
+  const bool same = std::ranges::all_of(grid.runs, [&](const GridRun& run) {
+    return run.config.rounds.target_accuracy == target;
+  });
+  return same && target > 0 ? target : std::nan("");
+}
+
 std::vector<SummaryRow> Summarise(const Grid& grid,
-                                  std::span<const GridOutcome> outcomes) {
+                                  std::span<const GridOutcome> outcomes,
+                                  double target) {
   std::vector<SummaryRow> rows;
   std::vector<std::vector<results::Summary>> finished;  // of each row
+  std::vector<std::vector<std::span<const results::RoundRow>>> rounds;
   std::map<std::vector<std::string>, size_t> row_of;
   for (size_t i = 0; i < grid.runs.size(); ++i) {
     std::vector<std::string> labels;
@@ -180,14 +190,18 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
     if (added) {
       rows.emplace_back().labels = std::move(labels);
       finished.emplace_back();
+      rounds.emplace_back();
     }
     if (outcomes[i].state == RunState::kFinished) {
       rows[row->second].metric = outcomes[i].metric;
       finished[row->second].push_back(results::SummaryOf(outcomes[i].rows));
+      rounds[row->second].push_back(outcomes[i].rows);
     }
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].summary = results::SummaryOfSeeds(finished[i]);
+    rows[i].target = target;
+    rows[i].to_target = results::ToTargetOf(rounds[i], target);
   }
   return rows;
 }
@@ -200,7 +214,8 @@ std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
   csv +=
       "seeds,best_accuracy,best_accuracy_std,last_accuracy,last_accuracy_std,"
       "last_ten_accuracy,last_ten_accuracy_std,last_ten_swing,last_ten_rounds,"
-      "uplink_bytes,uplink_bits_per_param\n";
+      "uplink_bytes,uplink_bits_per_param,target_accuracy,reached_seeds,"
+      "rounds_to_target,uplink_bytes_to_target\n";
   for (const SummaryRow& row : rows) {
     for (const std::string& label : row.labels) csv += label + ',';
     const results::SeedsSummary& summary = row.summary;
@@ -209,7 +224,9 @@ std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
          {summary.best.mean, summary.best.std, summary.last.mean,
           summary.last.std, summary.last_ten.mean, summary.last_ten.std,
           summary.swing, static_cast<double>(summary.last_rounds),
-          summary.uplink_bytes.mean, summary.uplink_bits_per_param.mean}) {
+          summary.uplink_bytes.mean, summary.uplink_bits_per_param.mean,
+          row.target, row.to_target.reached, row.to_target.rounds.mean,
+          row.to_target.uplink_bytes.mean}) {
       csv += std::isnan(value) ? "," : fmt::format(",{}", value);
     }
     csv += '\n';

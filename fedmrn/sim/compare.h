@@ -3,6 +3,7 @@
 // checkpoint.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -58,9 +59,15 @@ struct SummaryRow {
   std::vector<std::string> labels;  // of each axis but the seed
   std::string metric = "accuracy";  // what the scores are
   results::SeedsSummary summary;
+  double target = std::nan("");  // an accuracy, and what it took to reach it
+  results::ToTarget to_target = {};
 };
+// The rounds.target_accuracy of all runs; NaN if they have none in common.
+double TargetOf(const Grid& grid);
+// `target` NaN: none.
 std::vector<SummaryRow> Summarise(const Grid& grid,
-                                  std::span<const GridOutcome> outcomes);
+                                  std::span<const GridOutcome> outcomes,
+                                  double target);
 // Names and units as in rounds.csv; what is not known is an empty field.
 std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows);
 

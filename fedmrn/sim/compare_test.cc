@@ -41,7 +41,7 @@ TEST(CompareTest, MeanAndDeviationOverSeeds) {
   outcomes[2] = {RunState::kFailed, Rows({1.0}), "why"};
   outcomes[4] = {RunState::kFinished, Rows({0.5}), ""};
   outcomes[5] = {RunState::kInterrupted, Rows({1.0}), ""};
-  const std::vector<SummaryRow> rows = Summarise(*grid, outcomes);
+  const std::vector<SummaryRow> rows = Summarise(*grid, outcomes, 0.5);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].labels, (std::vector<std::string>{"1", "uniform"}));
   EXPECT_EQ(rows[0].summary.seeds, 2u);
@@ -56,14 +56,16 @@ TEST(CompareTest, MeanAndDeviationOverSeeds) {
             "lr,noise,seeds,best_accuracy,best_accuracy_std,last_accuracy,"
             "last_accuracy_std,last_ten_accuracy,last_ten_accuracy_std,"
             "last_ten_swing,last_ten_rounds,uplink_bytes,"
-            "uplink_bits_per_param\n"
+            "uplink_bits_per_param,target_accuracy,reached_seeds,"
+            "rounds_to_target,uplink_bytes_to_target\n"
             "1,uniform,2,0.625,0.1767766952966369,0.5,0.3535533905932738,"
-            "0.5625,0.2651650429449553,0.125,2,3000,1.5\n"
-            "2,uniform,1,0.5,,0.5,,0.5,,,1,1000,1\n");
-  const std::string none =
-      SummaryCsv(*grid, Summarise(*grid, std::vector<GridOutcome>(6)));
+            "0.5625,0.2651650429449553,0.125,2,3000,1.5,0.5,2,1,1000\n"
+            "2,uniform,1,0.5,,0.5,,0.5,,,1,1000,1,0.5,1,1,1000\n");
+  const std::string none = SummaryCsv(
+      *grid, Summarise(*grid, std::vector<GridOutcome>(6), std::nan("")));
   EXPECT_EQ(none.substr(none.find('\n')),
-            "\n1,uniform,0,,,,,,,,0,,\n2,uniform,0,,,,,,,,0,,\n");
+            "\n1,uniform,0,,,,,,,,0,,,,,,\n2,uniform,0,,,,,,,,0,,,,,,\n");
+  EXPECT_TRUE(std::isnan(TargetOf(*grid)));
 }
 
 // Two runs beside each other, each in one step, as thread sanitizers are slow.

@@ -416,6 +416,12 @@ class Parser {
              "is for methods that compress after training, not for " +
                  config_.method.name);
     }
+    if (Sound({"run.eval_clients", "data.validation"}) &&
+        config_.run.eval_clients > 0 && config_.data.validation == 0) {
+      Refuse({"run.eval_clients"},
+             "needs data.validation, the share of each client's examples that "
+             "is held out for tests, such as 0.2");
+    }
     const auto& faults = config_.faults;
     const double sum =
         faults.drop + faults.crash + faults.corrupt + faults.delay;

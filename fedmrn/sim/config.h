@@ -24,6 +24,8 @@ enum class ClientWeight { kExamples, kBatches, kEqual };
 
 struct RoundsSettings {
   uint32_t count = 100;
+  double target_accuracy = 0;  // a run that reaches it ends; 0: none does
+  uint32_t patience = 0;  // as does one without a new best for so many rounds
   uint32_t clients_per_round = 10;
   uint32_t min_clients = 1;
   ClientWeight weight = ClientWeight::kExamples;
@@ -34,6 +36,7 @@ struct RunSettings {
   uint32_t workers = 0;  // 0: one per core
   uint32_t checkpoint_every = 1;
   uint32_t eval_every = 1;
+  uint32_t eval_clients = 0;  // see client_tests.h
   bool tensorboard = true;
 };
 

@@ -26,6 +26,10 @@ constexpr Key<Config> kSeed[] = {
 
 constexpr Key<RoundsSettings> kRoundsKeys[] = {
     {"rounds.count", AT(count), "number of rounds", kFromOne},
+    {"rounds.target_accuracy", AT(target_accuracy),
+     "a run ends once a test reaches it, a share such as 0.9; 0: none"},
+    {"rounds.patience", AT(patience),
+     "a run ends when the best test was so many rounds ago; 0: never"},
     {"rounds.clients_per_round", AT(clients_per_round),
      "clients sampled in a round", kFromOne},
     {"rounds.min_clients", AT(min_clients),
@@ -57,6 +61,9 @@ constexpr Key<RunSettings> kRunKeys[] = {
      kFromOne},
     {"run.eval_every", AT(eval_every), "rounds between tests of the model",
      kFromOne},
+    {"run.eval_clients", AT(eval_clients),
+     "so many clients test the model on examples of their own (held out by "
+     "data.validation), as it is and after a local round; 0: none"},
     {"run.tensorboard", AT(tensorboard), "write TensorBoard event files"},
 };
 

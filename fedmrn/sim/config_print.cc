@@ -8,6 +8,7 @@
 #include "fedmrn/base/sha256.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/config_keys.h"
+#include "fedmrn/sim/ending.h"
 
 namespace fedmrn::sim {
 namespace {
@@ -105,8 +106,7 @@ uint64_t RunId(const Config& config) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!ConfigKeys()[i].changes_results ||
         values[i].first.starts_with("faults.") ||
-        values[i].first == "rounds.deadline_s" ||
-        values[i].first == "rounds.count") {
+        values[i].first == "rounds.deadline_s" || IsLength(values[i].first)) {
       continue;
     }
     text += values[i].first + " = " + values[i].second + "\n";

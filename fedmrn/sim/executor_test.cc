@@ -451,6 +451,34 @@ TEST_F(ThreadExecutorTest, ForeignBroadcastsGiveFailures) {
             another);
 }
 
+// What training came to in the last epoch: of the fake task, the mean number of
+// the client's examples and how many are even. Client 3 has 46 to 62.
+TEST_F(ThreadExecutorTest, TellsOfTheLastEpoch) {
+  for (const train::Method& method : train::Methods()) {
+    for (const bool drop_last : {false, true}) {
+      Configure({"method.name=" + std::string(method.name),
+                 drop_last ? "train.drop_last=true" : "train.batch=8"});
+      Workers workers(task_, 1);
+      const auto executor = MakeThreadExecutor(
+          {config_, task_, partition_, workers, states_, progress_});
+      const Ids client = {3};
+      const Bytes broadcast = Broadcast();
+      ASSERT_TRUE(executor->Execute(
+          {4, 0, client, broadcast},
+          [&](uint32_t, const Result<client::Answer>& answer) {
+            ASSERT_TRUE(answer);
+            if (drop_last) {  // one of them is left out
+              EXPECT_NEAR(answer->train_loss, 54, 0.5);
+              return;
+            }
+            EXPECT_DOUBLE_EQ(answer->train_loss, 54);
+            EXPECT_DOUBLE_EQ(answer->train_score, 9.0 / 17);
+          },
+          progress_.stop));
+    }
+  }
+}
+
 TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
   class Throwing final : public train::FakeLearner {
     train::BatchScore Gradient(std::span<const uint32_t> examples,

@@ -45,11 +45,11 @@ Result<RunInputs> ReadInputs(const Config& config) {
                      ", but the data has only " +
                      std::to_string(partition->clients()) + " clients"};
   }
+  Partition held_out;
   if (config.data.validation > 0) {
-    Result<std::vector<uint32_t>> held_out =
-        HoldOut(config.data.validation, config.partition, *partition);
-    if (!held_out) return held_out.error();
-    data = train::TestedOn(std::move(*data), std::move(*held_out));
+    held_out = FEDMRN_TRY(
+        HoldOut(config.data.validation, config.partition, *partition));
+    data = train::TestedOn(std::move(*data), held_out.examples);
   }
   Result<train::Task> task = train::MakeTask(std::move(*data), config.model);
   if (!task) return task.error();
@@ -57,6 +57,7 @@ Result<RunInputs> ReadInputs(const Config& config) {
   if (!model_sha256) return model_sha256.error();
   return RunInputs{std::move(*task),
                    std::move(*partition),
+                   std::move(held_out),
                    {std::move(*data_sha256), std::move(*model_sha256)}};
 }
 

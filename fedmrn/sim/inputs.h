@@ -15,6 +15,7 @@ namespace fedmrn::sim {
 struct RunInputs {
   train::Task task;  // its tests are on held-out examples if the config says so
   Partition partition;
+  Partition held_out;  // for the tests, client after client; or empty
   results::Inputs digests;
 };
 

@@ -313,13 +313,12 @@ Result<Partition> MakePartition(const PartitionSettings& settings,
   return partition;
 }
 
-Result<std::vector<uint32_t>> HoldOut(double share,
-                                      const PartitionSettings& settings,
-                                      Partition& partition) {
+Result<Partition> HoldOut(double share, const PartitionSettings& settings,
+                          Partition& partition) {
   FEDMRN_CHECK(share > 0 && share < 1);
   Random random = Draws(settings, kSubHeldOut);
-  std::vector<uint32_t> held_out;
-  Partition rest;
+  Partition held_out, rest;
+  held_out.begin.push_back(0);
   rest.begin.push_back(0);
   for (size_t client = 0; client < partition.clients(); ++client) {
     std::vector<uint32_t> examples(partition.of(client).begin(),
@@ -327,18 +326,19 @@ Result<std::vector<uint32_t>> HoldOut(double share,
     random.Shuffle(std::span(examples));
     const auto held =
         static_cast<ptrdiff_t>(share * static_cast<double>(examples.size()));
-    held_out.insert(held_out.end(), examples.begin(), examples.begin() + held);
-    std::sort(examples.begin() + held, examples.end());
-    rest.examples.insert(rest.examples.end(), examples.begin() + held,
-                         examples.end());
-    rest.begin.push_back(static_cast<uint32_t>(rest.examples.size()));
+    const auto add = [](auto first, auto last, Partition& to) {
+      std::sort(first, last);
+      to.examples.insert(to.examples.end(), first, last);
+      to.begin.push_back(static_cast<uint32_t>(to.examples.size()));
+    };
+    add(examples.begin(), examples.begin() + held, held_out);
+    add(examples.begin() + held, examples.end(), rest);
   }
-  if (held_out.empty()) {
+  if (held_out.examples.empty()) {
     return Impossible(
         "data.validation: no client has so many examples that this share is "
         "one of them: set it higher, or take fewer clients");
   }
-  std::ranges::sort(held_out);
   partition = std::move(rest);
   return held_out;
 }

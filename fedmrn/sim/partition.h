@@ -71,10 +71,9 @@ Result<Partition> MakePartition(const PartitionSettings& settings,
                                 std::span<const uint32_t> natural_clients);
 
 // Takes this share of each client's examples, drawn by the settings' seed and
-// rounded down, out of the partition: for validation. Ascending. Fails where
-// that is no example at all.
-Result<std::vector<uint32_t>> HoldOut(double share,
-                                      const PartitionSettings& settings,
-                                      Partition& partition);
+// rounded down, out of the partition: for validation. Fails where that is no
+// example at all.
+Result<Partition> HoldOut(double share, const PartitionSettings& settings,
+                          Partition& partition);
 
 }  // namespace fedmrn::sim

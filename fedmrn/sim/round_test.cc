@@ -1,5 +1,6 @@
 #include "fedmrn/sim/round.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <set>
@@ -71,6 +72,7 @@ struct Answer {
   std::string failure;
   double train_s = 0;
   double encode_s = 0;
+  double train_loss = 0, train_score = 0;
 };
 
 class FakeExecutor final : public Executor {
@@ -96,8 +98,10 @@ class FakeExecutor final : public Executor {
       if (!answer.failure.empty()) {
         on_answer(client, Error{ErrorCode::kUnavailable, answer.failure});
       } else {
-        on_answer(client, client::Answer{std::move(answer.frame),
-                                         answer.train_s, answer.encode_s});
+        on_answer(client,
+                  client::Answer{std::move(answer.frame), answer.train_s,
+                                 answer.encode_s, answer.train_loss,
+                                 answer.train_score});
       }
     }
     return failure;
@@ -247,6 +251,32 @@ TEST_F(RunRoundTest, SendsTheModelAndTakesTheMean) {
     EXPECT_EQ(row->encode_s, 1.5);
     EXPECT_TRUE(log_.empty());
   }
+}
+
+// By examples, of the counted clients of the sample that made the round.
+TEST_F(RunRoundTest, TrainingIsAMeanOfTheCountedClients) {
+  Configure({"rounds.min_clients=4"});
+  FakeExecutor executor([&](const auto& order, uint32_t client) {
+    Answer answer = Update(client);
+    answer.train_loss = order.attempt == 0 ? 1e9 : client;
+    answer.train_score = client % 2;
+    const size_t place = static_cast<size_t>(
+        std::ranges::find(order.clients, client) - order.clients.begin());
+    if (place < (order.attempt == 0 ? 3 : 2)) answer.frame.pop_back();
+    return answer;
+  });
+  const Result<results::RoundRow> row = Run(executor);
+  ASSERT_TRUE(row) << row.error().ToString();
+  ASSERT_EQ(executor.orders.size(), 2u);
+  double examples = 0, loss = 0, odd = 0;
+  for (size_t place = 2; place < 6; ++place) {
+    const uint32_t client = executor.orders[1].clients[place];
+    examples += ExamplesOf(client);
+    loss += ExamplesOf(client) * client;
+    odd += ExamplesOf(client) * (client % 2);
+  }
+  EXPECT_DOUBLE_EQ(row->train_loss, loss / examples);
+  EXPECT_DOUBLE_EQ(row->train_score, odd / examples);
 }
 
 TEST_F(RunRoundTest, WeightsAreExamplesOrBatches) {

@@ -16,6 +16,8 @@
 #include "fedmrn/results/checkpoint.h"
 #include "fedmrn/results/summary.h"
 #include "fedmrn/results/tensorboard.h"
+#include "fedmrn/sim/client_tests.h"
+#include "fedmrn/sim/ending.h"
 #include "fedmrn/sim/executor.h"
 #include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/workers.h"
@@ -92,7 +94,7 @@ class RunFolder {
                    options_.out + "'s checkpoint is of another model"};
     }
     if (!checkpoint.client_states.empty() &&
-        checkpoint.rounds_done() < config_.rounds.count &&
+        !EndingOf(config_.rounds, checkpoint.rows) &&
         !std::filesystem::exists(Path("clients"))) {
       return Error{ErrorCode::kUnavailable,
                    options_.out +
@@ -115,8 +117,9 @@ class RunFolder {
   // What a run has written, and nothing else that may lie there.
   Status RemoveRun() const {
     std::error_code error;
-    for (const char* name : {"checkpoints", "clients", "tb", "run.json",
-                             "rounds.csv", "model.pt", "config.toml"}) {
+    for (const char* name :
+         {"checkpoints", "clients", "tb", "run.json", "rounds.csv", "model.pt",
+          "model-best.pt", "config.toml"}) {
       std::filesystem::remove_all(Path(name), error);
       if (error) {
         return Error{ErrorCode::kFailed,
@@ -152,8 +155,18 @@ class RunFolder {
     return saved;
   }
 
+  // The network of a round, for PyTorch.
+  Status WriteModel(const char* name, uint32_t round,
+                    const GlobalModel& model) const {
+    if (!exists()) return Ok();
+    const GlobalModel network = NetworkOf(config_, task_, round, model);
+    const std::string module =
+        FEDMRN_TRY(task_.model.torchscript(network.weights, network.plain));
+    return WriteFileAtomically(Path(name), AsBytes(module));
+  }
+
   // Everything for people: follows the checkpoint, and is made anew from it.
-  Status Report(const State& state, bool finished) const {
+  Status Report(const State& state, const std::optional<Ending>& ending) const {
     if (!exists()) return Ok();
     Status written = results::WriteRoundsCsv(Path("rounds.csv"), state.rows);
     if (!written) return written;
@@ -168,7 +181,10 @@ class RunFolder {
     info.simd_target =
         hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
     info.started = state.started;
-    if (finished) info.ended = SecondsSince1970();
+    if (ending) {
+      info.ended = SecondsSince1970();
+      info.ended_by = ending->key;
+    }
     info.metric = task_.model.metric;
     info.coded_params = state.model.weights.size();
     info.plain_values = state.model.plain.size();
@@ -254,10 +270,17 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
                              progress,
                              options.log,
                              options.save_frames};
-  const uint32_t done = state.rows.empty() ? 0 : state.rows.back().round;
-  for (uint32_t round = done + 1; round <= config.rounds.count; ++round) {
+  const ClientTests client_tests(config, task, inputs->held_out, *executor,
+                                 workers, progress);
+  std::optional<Ending> ending = EndingOf(config.rounds, state.rows);
+  while (!ending) {
+    const uint32_t round = state.rows.empty() ? 1 : state.rows.back().round + 1;
     progress.round = round;
     Result<RoundResult> result = RunRound(context, round, state.model);
+    if (result && !std::isnan(result->row.score)) {
+      const Status tested = client_tests.Test(round, state.model, result->row);
+      if (!tested) result = tested.error();
+    }
     if (!result && result.error().code == ErrorCode::kStopped) {
       return RunResult{std::move(state.rows), task.model.metric, "", true};
     }
@@ -265,34 +288,29 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     state.rows.push_back(result->row);
     if (!result->confusion.empty()) {
       state.confusions.last = {round, std::move(result->confusion)};
-      if (results::SummaryOf(state.rows).best.round == round) {
-        state.confusions.best = state.confusions.last;
-      }
     }
-    const bool last = round == config.rounds.count;
-    if (last || round % config.run.checkpoint_every == 0) {
+    if (results::SummaryOf(state.rows).best.round == round) {
+      state.confusions.best = state.confusions.last;
+      FEDMRN_TRY(folder.WriteModel("model-best.pt", round, state.model));
+    }
+    ending = EndingOf(config.rounds, state.rows);
+    if (ending || round % config.run.checkpoint_every == 0) {
       const Status saved = folder.Checkpointed(state);
       if (!saved) return saved.error();
     }
-    const Status reported = folder.Report(state, false);
+    const Status reported = folder.Report(state, std::nullopt);
     if (!reported) return reported.error();
     if (options.on_round) options.on_round(state.rows);
   }
 
   if (folder.exists()) {
-    const GlobalModel network =
-        NetworkOf(config, task, config.rounds.count, state.model);
-    const Result<std::string> module =
-        task.model.torchscript(network.weights, network.plain);
-    if (!module) return module.error();
-    const Status saved =
-        WriteFileAtomically(folder.Path("model.pt"), AsBytes(*module));
-    if (!saved) return saved.error();
-    const Status reported = folder.Report(state, true);
-    if (!reported) return reported.error();
+    FEDMRN_TRY(folder.WriteModel("model.pt", ending->round, state.model));
+    FEDMRN_TRY(folder.Report(state, ending));
     states.RemoveAll();
   }
-  return RunResult{state.rows, task.model.metric, ModelSha256(state.model)};
+  return RunResult{
+      state.rows, task.model.metric,        ModelSha256(state.model),
+      false,      std::string(ending->key), ending->why};
 }
 
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,
@@ -303,10 +321,8 @@ Status CheckSameConfig(const Config& config, const std::string& saved_toml,
   const auto values = ConfigValues(config), saved_values = ConfigValues(*saved);
   std::string differences;
   for (size_t i = 0; i < values.size(); ++i) {
-    const bool only_more_rounds = values[i].first == "rounds.count" &&
-                                  config.rounds.count > saved->rounds.count;
     if (ConfigKeys()[i].changes_results && values[i] != saved_values[i] &&
-        !only_more_rounds) {
+        !OnlyLonger(values[i].first, config.rounds, saved->rounds)) {
       differences += "\n  " + values[i].first + ": was " +
                      saved_values[i].second + ", now " + values[i].second;
     }
@@ -347,7 +363,7 @@ std::string DefaultFolder(const Config& config, const std::string& file,
     if (!setting || told.contains(setting->key)) continue;
     const ConfigKey key = DescribeKey(setting->key);
     // More rounds are the same run.
-    if (key.role == KeyRole::kProgram || key.name == "rounds.count") continue;
+    if (key.role == KeyRole::kProgram || IsLength(key.name)) continue;
     std::string value = setting->value;
     std::erase(value, '"');
     for (char& c : value) {

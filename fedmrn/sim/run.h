@@ -3,6 +3,7 @@
 //   rounds.csv, run.json   results.h      tb/           tensorboard.h
 //   config.toml            as used        checkpoints/  checkpoint.h
 //   model.pt               the final model, for torch.jit.load
+//   model-best.pt          that of the best tested round
 //   clients/               client_states.h, until the run is finished
 #pragma once
 
@@ -41,6 +42,7 @@ struct RunResult {
   std::string metric;  // what their scores are
   std::string model_sha256;
   bool stopped = false;  // by progress->stop; resume goes on from here
+  std::string ended_by = {}, why_ended = {};  // of one that was not: see Ending
 };
 
 // Same config, same model: with any number of workers, stopped and resumed or
@@ -49,8 +51,8 @@ struct RunResult {
 Result<RunResult> Run(const Config& config, const RunOptions& options);
 
 // Whether a run whose config was `saved_toml` can go on with `config`; `folder`
-// holds it. The error has a line for each key that differs. More rounds are no
-// difference: those that are done would have been the same.
+// holds it. The error has a line for each key that differs. That it has become
+// longer is no difference: see OnlyLonger.
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,
                        const std::string& folder);
 

@@ -14,6 +14,7 @@
 #include "fedmrn/base/sha256.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/results/checkpoint.h"
+#include "fedmrn/results/summary.h"
 #include "fedmrn/train/task.h"
 #include "gtest/gtest.h"
 
@@ -183,6 +184,67 @@ TEST_F(Runs, StoppedAndResumed) {
   ExpectSame(Resume(config), expected);
   EXPECT_EQ(Read("rounds.csv"), rows);
   EXPECT_EQ(Read("model.pt"), model);
+}
+
+TEST_F(Runs, EndsEarlyAndSaysSo) {
+  const Config whole = Tiny({});
+  const RunResult expected = Undisturbed(whole);
+  EXPECT_EQ(expected.ended_by, "rounds.count");
+  const results::RoundRow best = results::SummaryOf(expected.rows).best;
+  const std::string target =
+      "rounds.target_accuracy=" + std::to_string(best.score - 1e-3);
+  // The same rounds, up to the first that reaches it.
+  const Result<RunResult> ended = sim::Run(Tiny({target}), Options(false));
+  ASSERT_TRUE(ended) << ended.error().ToString();
+  EXPECT_FALSE(ended->stopped);
+  EXPECT_EQ(ended->ended_by, "rounds.target_accuracy");
+  const size_t rounds = ended->rows.size();
+  EXPECT_EQ(Timeless(ended->rows),
+            Timeless({expected.rows.begin(),
+                      expected.rows.begin() + static_cast<ptrdiff_t>(rounds)}));
+  EXPECT_GE(ended->rows.back().score, best.score - 1e-3);
+  EXPECT_EQ(Read("model.pt"), Read("model-best.pt"));
+  const auto json = [&] {
+    return nlohmann::json::parse(AsText(Read("run.json")));
+  };
+  EXPECT_EQ(json()["ended_by"], "rounds.target_accuracy");
+  EXPECT_EQ(json()["finished"], true);
+  uint64_t tested = 0, right = 0;
+  const auto confusion = json()["last"]["confusion"];
+  for (size_t truth = 0; truth < confusion.size(); ++truth) {
+    for (const uint64_t count : confusion[truth]) tested += count;
+    right += confusion[truth][truth].get<uint64_t>();
+  }
+  EXPECT_EQ(tested, whole.data.test_examples);
+  EXPECT_EQ(static_cast<double>(right) / static_cast<double>(tested),
+            ended->rows.back().score);
+
+  // It stays so, unless the target is raised or gone.
+  const Result<RunResult> again = Resume(Tiny({target}));
+  ASSERT_TRUE(again) << again.error().ToString();
+  EXPECT_EQ(again->ended_by, "rounds.target_accuracy");
+  EXPECT_EQ(again->rows.size(), rounds);
+  EXPECT_EQ(json()["last"]["confusion"], confusion);
+  EXPECT_FALSE(Resume(Tiny({"rounds.target_accuracy=0.0001"})));
+  ExpectSame(Resume(whole), expected);
+  EXPECT_EQ(json()["ended_by"], "rounds.count");
+}
+
+TEST_F(Runs, ThePatienceOfARunAndItsBestModel) {
+  // A learning rate of nothing never betters the first round.
+  const Config patient = Tiny({"method.name=fedavg", "train.lr=1e-30",
+                               "rounds.count=30", "rounds.patience=2"});
+  const Result<RunResult> ended = sim::Run(patient, Options(false));
+  ASSERT_TRUE(ended) << ended.error().ToString();
+  EXPECT_EQ(ended->ended_by, "rounds.patience");
+  const results::RoundRow best = results::SummaryOf(ended->rows).best;
+  EXPECT_EQ(ended->rows.size(), best.round + 2);
+  const Bytes best_model = Read("model-best.pt");
+  out_ = root_ / "to the best";
+  ASSERT_TRUE(sim::Run(Tiny({"method.name=fedavg", "train.lr=1e-30",
+                             "rounds.count=" + std::to_string(best.round)}),
+                       Options(false)));
+  EXPECT_EQ(Read("model.pt"), best_model);
 }
 
 // What clients keep goes on too: here on disk, in the undisturbed run in
