@@ -28,7 +28,7 @@ if(TARGET fedmrn_cli)
   fedmrn_install_headers(train/method method.h)
   fedmrn_install_headers(train/model loss.h model.h torchscript.h)
   fedmrn_install_headers(client client.h fault_settings.h states.h)
-  fedmrn_install_headers(results results.h summary.h)
+  fedmrn_install_headers(results confusion.h results.h summary.h)
   fedmrn_install_headers(sim compare.h config.h executor.h grid.h model.h
     partition.h progress.h round.h run.h workers.h)
   fedmrn_install_headers(cli main.h)

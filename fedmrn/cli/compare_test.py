@@ -79,6 +79,25 @@ class GridTest(RunVerbTest):
 
 class CompareTest(GridTest):
 
+    def test_rounds_and_upload_to_a_target(self):
+        out, _ = self.done("compare", self.grid, "--out", self.out, "--target",
+                           0.01)
+        self.assertIn("rounds to 0.01  MB to 0.01", out)
+        with open(self.out / "summary.csv", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                rounds = [self.rows(f"{row['method']}-seed{seed}")
+                          for seed in (1, 2)]
+                self.assertEqual(float(row["target_accuracy"]), 0.01)
+                self.assertEqual(row["reached_seeds"], "2")
+                self.assertEqual(float(row["rounds_to_target"]), 1)
+                self.assertEqual(
+                    float(row["uplink_bytes_to_target"]),
+                    statistics.mean(int(r[0]["uplink_bytes"]) for r in rounds))
+        # None reaches more than everything.
+        out, _ = self.done("compare", self.grid, "--out", self.out, "--target",
+                           1.5)
+        self.assertRegex(out, r"fedavg .* 2 +- +-\n")
+
     def test_table_and_summary(self):
         out, err = self.done("compare", self.grid, "--out", self.out,
                              "--jobs", 2)

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,12 +25,14 @@
 #include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/train/data/dataset.h"
+#include "fedmrn/train/data/describe.h"
 
 namespace fedmrn::cli {
 namespace {
 
 struct Options {
   std::string name, dir, from;
+  std::string path, test_path;  // of the user's own data
   bool force = false;
 };
 
@@ -290,19 +294,70 @@ std::string DigestState(const train::DataFile& file, const std::string& path) {
   return "sha256 differs from the published file's: a subset?";
 }
 
+// How many examples the clients have that the data comes with.
+void PrintClients(const std::vector<uint32_t>& clients) {
+  if (clients.empty()) return;
+  std::map<uint32_t, uint64_t> counts;
+  for (const uint32_t client : clients) ++counts[client];
+  std::vector<uint64_t> sizes;
+  for (const auto& [client, count] : counts) sizes.push_back(count);
+  std::ranges::sort(sizes);
+  fmt::print(
+      "        of {} clients (partition.kind natural), with {} to {} "
+      "examples, median {}\n",
+      report::Grouped(sizes.size()), report::Grouped(sizes.front()),
+      report::Grouped(sizes.back()), report::Grouped(sizes[sizes.size() / 2]));
+}
+
 void PrintImages(const train::DataSet& set, const train::ImageData& data) {
   PrintCount("train", data.train.size(), set.train_examples);
   PrintClasses(data.train.labels, set.classes);
+  PrintClients(data.train.clients);
   PrintCount("test", data.test.size(), set.test_examples);
   PrintClasses(data.test.labels, set.classes);
   PrintPixels("train", data.train, set.channels);
   PrintPixels("test", data.test, set.channels);
 }
 
+// What a network is given: the range of its inputs, in training examples (of
+// those that must be decoded, in some).
+void PrintInput(const train::Data& data) {
+  fmt::print("  {:<6}{}", "x", train::DescribeInput(data));
+  if (data.input == train::Input::kTokens) {
+    fmt::print("\n");
+    return;
+  }
+  constexpr uint64_t kDecoded = 256;
+  const uint64_t step =
+      data.prepare_ahead ? std::max<uint64_t>(1, data.train_examples / kDecoded)
+                         : 1;
+  float least = std::numeric_limits<float>::infinity(), most = -least;
+  train::Batch batch;
+  for (uint64_t i = 0; i < data.train_examples; i += step) {
+    const std::array example = {static_cast<uint32_t>(i)};
+    data.train_batch(example, {}, batch);
+    const auto [low, high] = std::ranges::minmax_element(batch.x);
+    least = std::min(least, *low);
+    most = std::max(most, *high);
+  }
+  fmt::print(", as floats from {:.4g} to {:.4g}{}\n", least, most,
+             data.input == train::Input::kImages
+                 ? ": bytes / 255, less a mean, by a deviation"
+                 : ", as they are in the file");
+}
+
 void PrintOthers(const train::DataSet& set, const train::Data& data) {
   for (const std::string& note : data.notes) fmt::print("  {}\n", note);
+  PrintInput(data);
+  fmt::print("  {:<6}{}: {}\n", "y", train::DescribeTarget(data),
+             data.target == train::Target::kNumbers
+                 ? "a regression, by squared error"
+                 : "a classification, by cross-entropy");
   PrintCount("train", data.train_examples, set.train_examples);
-  PrintClasses(data.labels, data.classes);
+  if (data.target != train::Target::kNumbers) {
+    PrintClasses(data.labels, data.classes);
+  }
+  PrintClients(data.clients);
   PrintCount("test", data.test_examples, set.test_examples);
 }
 
@@ -322,11 +377,13 @@ int Check(const train::DataSet& set, const Options& options,
           Result<Loaded> (*load)(const train::DataSettings&),
           void (*print)(const train::DataSet&, const Loaded&)) {
   const Stopwatch watch;
-  // Where the data are the user's own, --dir is their path.
-  const Result<Loaded> data = load({.name = set.name,
-                                    .dir = options.dir,
-                                    .path = options.dir,
-                                    .fraction = 1});
+  // Where the data are the user's own, --dir is their path, too.
+  const Result<Loaded> data =
+      load({.name = set.name,
+            .dir = options.dir,
+            .path = options.path.empty() ? options.dir : options.path,
+            .test_path = options.test_path,
+            .fraction = 1});
   if (!data) return Fail(kCheck, data.error());
   const double seconds = watch.seconds();
   const std::optional<train::FoundData> found =
@@ -344,7 +401,16 @@ int Check(const train::DataSet& set, const Options& options,
   return kExitOk;
 }
 
-int Check(const Options& options) {
+int Check(Options options) {
+  if (options.name.empty() && options.path.empty()) {
+    return Fail(kCheck, {ErrorCode::kBadValue,
+                         "names no data set: fedmrn data check NAME, or "
+                         "--data.path for data of your own"});
+  }
+  if (options.name.empty()) {
+    options.name =
+        std::filesystem::is_directory(options.path) ? "folder" : "npz";
+  }
   const train::DataSet& set = *train::FindDataSet(options.name);
   return set.input == nullptr
              ? Check(set, options, train::LoadImages, PrintImages)
@@ -358,30 +424,51 @@ void AddData(Verb program) {
       program.AddVerb("data", "List, get and check the data sets to train on");
   data.NeedsVerb();
   auto options = std::make_shared<Options>();
-  const auto verb = [&](const char* name, const char* summary) {
+  const auto verb = [&](const char* name, const char* summary,
+                        bool needs_name) {
     const Verb added = data.AddVerb(name, summary);
-    added.AddOption("NAME", options->name, "The data set")
-        .Required()
-        .Check([](const std::string& value) -> std::string {
-          return train::FindDataSet(value) != nullptr
-                     ? ""
-                     : "no data set is called " + value +
-                           "; see fedmrn data list";
-        });
+    const Argument set =
+        added.AddOption("NAME", options->name, "The data set")
+            .Check([](const std::string& value) -> std::string {
+              return train::FindDataSet(value) != nullptr
+                         ? ""
+                         : "no data set is called " + value +
+                               "; see fedmrn data list";
+            });
+    if (needs_name) set.Required();
     added.AddOption("--dir", options->dir,
                     "The folder of the set's files, instead of the usual "
                     "places");
     return added;
   };
   data.AddVerb("list", "Which sets there are, and where").Do(List);
-  const Verb get = verb("get", "Fetch a set from its public address");
+  const Verb get = verb("get", "Fetch a set from its public address", true);
   get.AddOption("--from", options->from,
                 "A mirror: fetch this address + /FILE instead");
   get.AddFlag("--force", options->force, "Even if the set is here already");
   get.Footer("What was fetched is kept only if its SHA-256 is right.");
   get.Do([options] { return Get(*options); });
-  const Verb check = verb("check", "Load a set; print its counts and digests");
-  check.Footer("Exit code: 0 if it can be loaded, 2 otherwise.");
+  const Verb check = verb(
+      "check", "Load a set; print what would be trained, and digests", false);
+  check
+      .AddOption("--data.path", options->path,
+                 "Your own: an .npz file, or a folder of images per class")
+      .Type("PATH");
+  check
+      .AddOption("--data.test_path", options->test_path,
+                 "Your own test examples; default: every tenth of the former")
+      .Type("PATH");
+  check.Footer(
+      "  fedmrn data check fmnist\n"
+      "  fedmrn data check --data.path mine.npz\n\n"
+      "Of an .npz file, bytes (uint8) of shape (n, height, width, channels) "
+      "are\n"
+      "images, and divided by 255; other integers are tokens, floats are "
+      "taken\n"
+      "as they are, in any shape (NCHW for a network of PyTorch's). y of "
+      "integers\n"
+      "is a class, of floats a regression (docs/data.md).\n\n"
+      "Exit code: 0 if it can be loaded, 2 otherwise.");
   check.Do([options] { return Check(*options); });
   data.Footer(
       "Sets are looked for in $FEDMRN_DATA/NAME, ~/.local/share/fedmrn/NAME\n"

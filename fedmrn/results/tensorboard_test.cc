@@ -145,7 +145,10 @@ std::vector<RoundRow> Rows() {
              .uplink_bytes = 250'000,
              .uplink_bits_per_param = 1.0625,
              .train_s = 1.25,
-             .wall_s = 2};
+             .wall_s = 2,
+             .train_loss = 0.25,
+             .train_score = 0.875,
+             .client_score_worst = 0.5};
   return rows;
 }
 
@@ -171,7 +174,10 @@ TEST(TensorBoard, EventsReadBack) {
                                           {"uplink_megabytes", 0.75f},
                                           {"uplink_bits_per_param", 1.0625f},
                                           {"train_seconds", 1.25f},
-                                          {"dropped", 0}}));
+                                          {"dropped", 0},
+                                          {"train_loss", 0.25f},
+                                          {"train_accuracy", 0.875f},
+                                          {"client_accuracy_worst", 0.5f}}));
 }
 
 TEST(TensorBoard, MoreRowsOnlyAppend) {

@@ -44,10 +44,11 @@ TEST(ClientTestsTest, AreDeterministicAndChangeNothing) {
   for (const char* method : {"fedavg", "fedpm"}) {
     const std::string name = std::string("method.name=") + method;
     const Result<RunResult> without =
-        Run(MakeConfig({name, "run.eval_clients=0"}), {});
-    const Result<RunResult> one = Run(MakeConfig({name, "run.workers=1"}), {});
+        sim::Run(MakeConfig({name, "run.eval_clients=0"}), {});
+    const Result<RunResult> one =
+        sim::Run(MakeConfig({name, "run.workers=1"}), {});
     const Result<RunResult> three =
-        Run(MakeConfig({name, "run.workers=3"}), {});
+        sim::Run(MakeConfig({name, "run.workers=3"}), {});
     ASSERT_TRUE(without && one && three);
     EXPECT_EQ(one->model_sha256, without->model_sha256);
     EXPECT_TRUE(std::isnan(without->rows[1].client_score));
@@ -68,7 +69,7 @@ TEST(ClientTestsTest, AreDeterministicAndChangeNothing) {
 // the whole.
 TEST(ClientTestsTest, TheMeanOfAllIsTheWhole) {
   const Result<RunResult> result =
-      Run(MakeConfig({"method.name=fedavg", "run.eval_clients=100"}), {});
+      sim::Run(MakeConfig({"method.name=fedavg", "run.eval_clients=100"}), {});
   ASSERT_TRUE(result) << result.error().ToString();
   for (const results::RoundRow& row : result->rows) {
     EXPECT_NEAR(row.client_score, row.score, 1e-12);
@@ -78,9 +79,9 @@ TEST(ClientTestsTest, TheMeanOfAllIsTheWhole) {
 // With one client and one client a round, its own model is the next global one.
 TEST(ClientTestsTest, ThePersonalModelIsTheNextAnswer) {
   const Result<RunResult> result =
-      Run(MakeConfig({"method.name=fedmrn", "partition.clients=1",
-                      "rounds.clients_per_round=1", "rounds.count=3"}),
-          {});
+      sim::Run(MakeConfig({"method.name=fedmrn", "partition.clients=1",
+                           "rounds.clients_per_round=1", "rounds.count=3"}),
+               {});
   ASSERT_TRUE(result) << result.error().ToString();
   EXPECT_EQ(result->rows[0].personal_score, result->rows[1].score);
   EXPECT_EQ(result->rows[1].personal_score, result->rows[2].score);

@@ -123,6 +123,8 @@ TEST(ConfigTest, Example) {
       {"train.weight_decay", "0.0"},
       {"train.drop_last", "false"},
       {"rounds.count", "100"},
+      {"rounds.target_accuracy", "0.0"},
+      {"rounds.patience", "0"},
       {"rounds.clients_per_round", "10"},
       {"rounds.min_clients", "1"},
       {"rounds.weight", "\"examples\""},
@@ -135,6 +137,7 @@ TEST(ConfigTest, Example) {
       {"run.workers", "0"},
       {"run.checkpoint_every", "1"},
       {"run.eval_every", "1"},
+      {"run.eval_clients", "0"},
       {"run.tensorboard", "true"},
   };
   EXPECT_EQ(ConfigValues(MustParse(kExample)), expected);
@@ -234,7 +237,8 @@ TEST(ConfigTest, Mistakes) {
       {"[[train]]\nlr = 1",
        "a.toml:1: train: is a section: write [train] and its keys below"},
       {"[data]\nname = \"fmist\"",
-       "a.toml:2: data.name: must be fmnist, svhn, cifar10, cifar100, "
+       "a.toml:2: data.name: must be fmnist, mnist, femnist, svhn, cifar10, "
+       "cifar100, "
        "shakespeare, voc, synthetic, folder or npz, not \"fmist\", did you "
        "mean "
        "fmnist?"},
@@ -378,9 +382,10 @@ TEST(ConfigTest, MistakesInSettings) {
        "--set seed=1\ntrain.lr=2: seed: must be an integer of at least 0, not "
        "\"1\\u000atrain.lr=2\""},
       {"data.dir=\xff", "--set data.dir=\xff: data.dir: must be UTF-8"},
-      {"data.name=mnist",
-       "--set data.name=mnist: data.name: must be fmnist, svhn, cifar10, "
-       "cifar100, shakespeare, voc, synthetic, folder or npz, not \"mnist\", "
+      {"data.name=fmist",
+       "--set data.name=fmist: data.name: must be fmnist, mnist, femnist, "
+       "svhn, cifar10, "
+       "cifar100, shakespeare, voc, synthetic, folder or npz, not \"fmist\", "
        "did you mean "
        "fmnist?"},
       {"rounds.clients_per_round=101",

@@ -527,11 +527,11 @@ TEST_F(ThreadExecutorTest, StopEndsAllAtOnce) {
   class Stopping final : public train::FakeLearner {
    public:
     explicit Stopping(Progress& progress) : progress_(progress) {}
-    double Gradient(std::span<const uint32_t>, const PhiloxStream&,
-                    std::span<const float>, std::span<float>, std::span<float>,
-                    std::span<float>) override {
+    train::BatchScore Gradient(std::span<const uint32_t>, const PhiloxStream&,
+                               std::span<const float>, std::span<float>,
+                               std::span<float>, std::span<float>) override {
       progress_.stop = true;
-      return 0;
+      return {};
     }
 
    private:

@@ -558,7 +558,8 @@ TEST_F(Runs, Files) {
   EXPECT_TRUE(AsText(csv).starts_with(
       "round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,"
       "downlink_bytes,uplink_bits_per_param,"
-      "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s\n1,,,"));
+      "clients,dropped,train_s,encode_s,aggregate_s,eval_s,wall_s,"
+      "train_loss,train_accuracy\n1,,,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
   for (const results::RoundRow& row : result->rows) {
     EXPECT_EQ(std::isnan(row.score), row.round == 1);

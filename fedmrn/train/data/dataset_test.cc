@@ -415,11 +415,12 @@ TEST_F(DataSetTest, LooksInTheUsualPlacesInTheirOrder) {
 }
 
 TEST(DataSet, UnknownNameListsTheKnown) {
-  const auto data = LoadImages({"mnist", "", 0, 0});
+  const auto data = LoadImages({"kmnist", "", 0, 0});
   ASSERT_FALSE(data);
   EXPECT_EQ(data.error().message,
-            "no data set is called \"mnist\"; there are fmnist, svhn, cifar10, "
-            "cifar100, shakespeare, voc, synthetic, folder, npz");
+            "no data set is called \"kmnist\"; there are fmnist, mnist, "
+            "femnist, svhn, cifar10, cifar100, shakespeare, voc, synthetic, "
+            "folder, npz");
 }
 
 TEST(DataSet, SyntheticIsTheSameEveryTime) {

@@ -1,5 +1,6 @@
 // The user's own arrays, in an .npz file of NumPy: x, y and, for data that
-// comes with its clients, client (a number per example).
+// comes with its clients, client (a number or a name per example; names are
+// numbered in their order).
 //
 //   x  uint8 (n, h, w) or (n, h, w, 1 or 3)   images, as shares of 255
 //      other integers (n, ...)                tokens
@@ -7,6 +8,8 @@
 //   y  integers (n,) or (n, 1)                classes
 //      integers (n, h, w), of images          classes of pixels; 255: none
 //      floats (n, ...)                        numbers
+//
+// docs/data.md tells it to users.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -94,13 +97,25 @@ class NpzFile {
       if (kind.shape.size() == 2) kind.shape.push_back(1);
       if (kind.shape.size() != 3 ||
           (kind.shape[2] != 1 && kind.shape[2] != 3)) {
-        return Refuse("x",
-                      "of bytes must have the shape of images, (n, h, w) "
-                      "or (n, h, w, 1 or 3), not " +
-                          ShapeText(x.shape));
+        const bool channels_first =
+            x.shape.size() == 4 && (x.shape[1] == 1 || x.shape[1] == 3);
+        return Refuse(
+            "x",
+            "of bytes must have the shape of images, (n, h, w) "
+            "or (n, h, w, 1 or 3), not " +
+                ShapeText(x.shape) +
+                (channels_first ? ": save x.transpose(0, 2, 3, 1)" : ""));
       }
     } else if (x.is_integer()) {
       kind.input = Input::kTokens;
+    }
+    for (const char* name : {"x", "y"}) {
+      if (arrays_.at(name).is_text()) {
+        return Refuse(name,
+                      "has text in it: save numbers, such as "
+                      "numpy.unique(" +
+                          std::string(name) + ", return_inverse=True)[1]");
+      }
     }
     if (kind.shape.empty()) kind.shape = {1};
     if (!y.is_integer()) return kind;
@@ -114,7 +129,10 @@ class NpzFile {
                     "of integers must have a class per example or per "
                     "pixel of an image: its shape is " +
                         ShapeText(y.shape) + ", that of x " +
-                        ShapeText(x.shape));
+                        ShapeText(x.shape) +
+                        (y.shape.size() == 2 ? ". If it is one-hot, save "
+                                               "y.argmax(1)"
+                                             : ""));
     }
     kind.target_shape.clear();
     return kind;
@@ -145,11 +163,16 @@ class NpzFile {
     if (!taken) return taken.error();
     if (arrays_.contains("client")) {
       const NpyArray& client = arrays_.at("client");
-      if (!client.is_integer() || client.size() != rows.count) {
-        return Refuse("client", "must have an integer per example");
+      if ((!client.is_integer() && !client.is_text()) ||
+          client.size() != rows.count) {
+        return Refuse("client", "must have an integer or a name per example");
       }
-      taken = TakeIntegers("client", "client", kMaxClient, rows.clients);
-      if (!taken) return taken.error();
+      if (client.is_text()) {
+        rows.clients = NumbersOfNames(client);
+      } else {
+        taken = TakeIntegers("client", "client", kMaxClient, rows.clients);
+        if (!taken) return taken.error();
+      }
     }
     arrays_.clear();
     return rows;
@@ -161,6 +184,19 @@ class NpzFile {
 
   static std::vector<int64_t> ExampleShape(const NpyArray& array) {
     return {array.shape.begin() + 1, array.shape.end()};
+  }
+
+  // In the order of the names, so that it does not matter who comes first.
+  static std::vector<uint32_t> NumbersOfNames(const NpyArray& names) {
+    std::map<std::u32string, uint32_t> numbers;
+    for (size_t i = 0; i < names.size(); ++i) numbers[names.Text(i)] = 0;
+    uint32_t next = 0;
+    for (auto& [name, number] : numbers) number = next++;
+    std::vector<uint32_t> of_examples;
+    for (size_t i = 0; i < names.size(); ++i) {
+      of_examples.push_back(numbers.at(names.Text(i)));
+    }
+    return of_examples;
   }
 
   Error Refuse(const std::string& array, const std::string& what) const {
@@ -246,6 +282,45 @@ uint32_t CountOf(const std::vector<int32_t>& train,
     largest = std::max(largest, *std::ranges::max_element(*codes));
   }
   return static_cast<uint32_t>(largest + 1);
+}
+
+// What looks like a mistake, and trains all the same.
+std::vector<std::string> Doubts(const Kind& kind, const Rows& rows) {
+  std::vector<std::string> doubts;
+  const auto whole = [](float value) {
+    return value >= 0 && value <= 1000 && value == std::floor(value);
+  };
+  if (kind.target == Target::kNumbers) {
+    const size_t width = rows.values.size() / rows.count;
+    const bool all_whole = std::ranges::all_of(rows.values, whole);
+    bool one_hot = width > 1 && kind.target_shape.size() == 1;
+    for (size_t row = 0; one_hot && row < rows.count; ++row) {
+      const auto first =
+          rows.values.begin() + static_cast<ptrdiff_t>(row * width);
+      const auto last = first + static_cast<ptrdiff_t>(width);
+      one_hot = std::count(first, last, 1.0f) == 1 &&
+                std::count(first, last, 0.0f) == kind.target_shape[0] - 1;
+    }
+    if (one_hot) {
+      doubts.push_back("y looks one-hot: as floats it is a regression of " +
+                       std::to_string(width) +
+                       " numbers; for classes save y.argmax(1)");
+    } else if (width == 1 && all_whole) {
+      doubts.push_back(
+          "y has whole numbers only: as floats it is a regression; for classes "
+          "save y.astype(int)");
+    }
+  }
+  if (kind.input == Input::kNumbers && kind.shape.size() > 1 &&
+      *std::ranges::max_element(rows.numbers) > 16 &&
+      std::ranges::all_of(rows.numbers, whole)) {
+    doubts.push_back("x has whole numbers up to " +
+                     std::to_string(static_cast<int>(
+                         *std::ranges::max_element(rows.numbers))) +
+                     ": floats are not divided by 255, as bytes are; save "
+                     "x.astype(numpy.uint8), (n, h, w, channels), or x / 255");
+  }
+  return doubts;
 }
 
 // Gives the values of one row, which may be empty.
@@ -334,6 +409,7 @@ Result<Data> LoadNpz(const DataSet& set, const DataSettings& settings) {
 
   Data data;
   data.name = set.name;
+  data.notes = Doubts(kind, *train.rows);
   data.input = kind.input;
   data.target = kind.target;
   data.shape = kind.shape;

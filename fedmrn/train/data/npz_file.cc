@@ -141,6 +141,9 @@ class HeaderParser {
   std::string_view rest_;
 };
 
+// More than any name has.
+constexpr size_t kMaxText = 4096;
+
 Error Refused(const std::string& what) { return {ErrorCode::kBadFormat, what}; }
 
 // An element type such as "<f4" has order of bytes, kind, number of bytes.
@@ -154,8 +157,22 @@ Status ParseType(std::string_view descr, NpyArray& array) {
     return refused("Python objects are not read");
   }
   const std::string_view type = descr.substr(std::min<size_t>(descr.size(), 1));
+  if (type.starts_with('U') || type.starts_with('S')) {
+    size_t length = 0;
+    const auto [end, failure] =
+        std::from_chars(type.data() + 1, type.data() + type.size(), length);
+    if (failure != std::errc() || end != type.data() + type.size() ||
+        length == 0 || length > kMaxText || descr[0] == '>') {
+      return refused("text must be of 1 to " + std::to_string(kMaxText) +
+                     " characters, in little-endian order");
+    }
+    array.kind = type[0];
+    array.item_bytes = (type[0] == 'U' ? 4 : 1) * length;
+    return Ok();
+  }
   if (std::ranges::find(kTypes, type) == std::end(kTypes)) {
-    return refused("only integers, floats of 2 to 8 bytes and bool are read");
+    return refused(
+        "only integers, floats of 2 to 8 bytes, bool and text are read");
   }
   array.kind = type[0];
   array.item_bytes = static_cast<size_t>(type[1] - '0');
@@ -261,6 +278,18 @@ float NpyArray::Float(size_t i) const {
       return value < -kLargest ? -kInfinity : static_cast<float>(value);
     }
   }
+}
+
+std::u32string NpyArray::Text(size_t i) const {
+  FEDMRN_CHECK(is_text() && i < size());
+  const size_t width = kind == 'U' ? 4 : 1;
+  std::u32string text;
+  for (size_t at = i * item_bytes; at < (i + 1) * item_bytes; at += width) {
+    text.push_back(width == 4 ? LoadLe<uint32_t>(bytes.data() + at)
+                              : char32_t{bytes[at]});
+  }
+  text.resize(text.find_last_not_of(U'\0') + 1);  // npos + 1 is 0
+  return text;
 }
 
 Result<std::map<std::string, NpyArray>> ReadNpz(

@@ -297,6 +297,63 @@ TEST_F(NpzTest, NumpysOwnFiles) {
   EXPECT_EQ(batch.values, (std::vector<float>{3}));
 }
 
+// As numpy.array(["b", ...]) and numpy.array([b"b", ...]) are written. The
+// numbers follow from the sorted names.
+TEST_F(NpzTest, ClientsMayHaveNames) {
+  const std::u32string names[] = {U"zoë", U"ada", U"bo"};
+  std::vector<uint32_t> wide;
+  std::vector<uint8_t> narrow;
+  for (size_t i = 0; i < 20; ++i) {
+    for (size_t at = 0; at < 3; ++at) {
+      const std::u32string& name = names[i % 3];
+      wide.push_back(at < name.size() ? name[at] : 0);
+      narrow.push_back(static_cast<uint8_t>(wide.back()));
+    }
+  }
+  std::vector<uint32_t> expected;
+  for (size_t i = 0; i < 20; ++i) {
+    if (i % 10 != 9) expected.push_back(i % 3 == 0 ? 2 : i % 3 - 1);
+  }
+  for (const Bytes& clients : {Npy<uint32_t>("<U3", "(20,)", wide),
+                               Npy<uint8_t>("|S3", "(20,)", narrow)}) {
+    const auto data = LoadData(Settings(WriteNpz(
+        "a.npz", {{"x", kNumbers}, {"y", kLabels}, {"client", clients}})));
+    ASSERT_TRUE(data) << data.error().message;
+    EXPECT_EQ(data->clients, expected);
+  }
+}
+
+TEST_F(NpzTest, DoubtsAreTold) {
+  const auto notes = [&](Bytes x, Bytes y) {
+    const auto data = LoadData(Settings(
+        WriteNpz("a.npz", {{"x", std::move(x)}, {"y", std::move(y)}})));
+    EXPECT_TRUE(data) << data.error().message;
+    std::string all;
+    for (const std::string& note : data->notes) all += note + "\n";
+    return all;
+  };
+  std::vector<float> one_hot(60), twice(60), halves(20);
+  for (size_t i = 0; i < 20; ++i) {
+    one_hot[3 * i + i % 3] = twice[3 * i + i % 3] = 1;
+    halves[i] = 0.5f * static_cast<float>(i);
+  }
+  twice[0] = twice[1] = 1;
+  const std::vector<float> large = Counting<float>(80);
+  EXPECT_EQ(notes(kNumbers, kLabels), "");
+  EXPECT_EQ(notes(kNumbers, Npy<float>("<f4", "(20, 3)", one_hot)),
+            "y looks one-hot: as floats it is a regression of 3 numbers; for "
+            "classes save y.argmax(1)\n");
+  EXPECT_EQ(notes(kNumbers, Npy<float>("<f4", "(20, 3)", twice)), "");
+  EXPECT_EQ(notes(kNumbers, Npy<float>("<f4", "(20,)", Counting<float>(20))),
+            "y has whole numbers only: as floats it is a regression; for "
+            "classes save y.astype(int)\n");
+  EXPECT_EQ(notes(kNumbers, Npy<float>("<f4", "(20, 1)", halves)), "");
+  EXPECT_EQ(notes(Npy<float>("<f4", "(20, 1, 2, 2)", large), kLabels),
+            "x has whole numbers up to 79: floats are not divided by 255, as "
+            "bytes are; save x.astype(numpy.uint8), (n, h, w, channels), or x "
+            "/ 255\n");
+}
+
 TEST_F(NpzTest, WhatIsWrongIsSaid) {
   const auto with = [](Bytes x, Bytes y = kLabels) {
     return Members{{"x", std::move(x)}, {"y", std::move(y)}};
@@ -334,7 +391,8 @@ TEST_F(NpzTest, WhatIsWrongIsSaid) {
   EXPECT_EQ(Complaint(with(
                 kNumbers, Npy<int8_t>("|i1", "(20, 2)", Counting<int8_t>(40)))),
             "array y of integers must have a class per example or per pixel "
-            "of an image: its shape is (20, 2), that of x (20, 2)");
+            "of an image: its shape is (20, 2), that of x (20, 2). If it is "
+            "one-hot, save y.argmax(1)");
   EXPECT_EQ(Complaint(with(Npy<uint8_t>("|u1", "(20, 3, 1, 1, 1)",
                                         Counting<uint8_t>(60)))),
             "array x of bytes must have the shape of images, (n, h, w) or (n, "
@@ -347,7 +405,7 @@ TEST_F(NpzTest, WhatIsWrongIsSaid) {
   Members clients = with(kNumbers);
   clients.push_back({"client", kNumbers});
   EXPECT_EQ(Complaint(clients),
-            "array client must have an integer per example");
+            "array client must have an integer or a name per example");
   clients[0].second = Npy<float>("<f4", "()", {1});
   EXPECT_EQ(Complaint(clients), "array x has no examples in it");
   // The format.
@@ -367,16 +425,30 @@ TEST_F(NpzTest, WhatIsWrongIsSaid) {
             "order, with astype('<f4')");
   EXPECT_EQ(Complaint(with(Npy<float>("|O", "(20, 2)", numbers))),
             "array x has elements of type |O: Python objects are not read");
-  for (const char* type : {"<U5", "<c8", "<f16", "<M8[ns]", ""}) {
+  for (const char* type : {"<c8", "<f16", "<M8[ns]", ""}) {
     EXPECT_EQ(Complaint(with(Npy<float>(type, "(20, 2)", numbers))),
               std::string("array x has elements of type ") + type +
-                  ": only integers, floats of 2 to 8 bytes and bool are read");
+                  ": only integers, floats of 2 to 8 bytes, bool and text are "
+                  "read");
   }
+  for (const char* type : {">U5", "<U0", "<U", "<U99999", "<U5x"}) {
+    EXPECT_EQ(Complaint(with(Npy<float>(type, "(20, 2)", numbers))),
+              std::string("array x has elements of type ") + type +
+                  ": text must be of 1 to 4096 characters, in little-endian "
+                  "order");
+  }
+  EXPECT_EQ(Complaint(with(Npy<float>("<U2", "(20,)", numbers))),
+            "array x has text in it: save numbers, such as numpy.unique(x, "
+            "return_inverse=True)[1]");
+  EXPECT_EQ(Complaint(with(
+                Npy<uint8_t>("|u1", "(20, 3, 2, 2)", Counting<uint8_t>(240)))),
+            "array x of bytes must have the shape of images, (n, h, w) or (n, "
+            "h, w, 1 or 3), not (20, 3, 2, 2): save x.transpose(0, 2, 3, 1)");
   EXPECT_EQ(Complaint(with(Header(
                 "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': "
                 "(20,), }"))),
             "array x has elements of type a list of fields: only integers, "
-            "floats of 2 to 8 bytes and bool are read");
+            "floats of 2 to 8 bytes, bool and text are read");
   EXPECT_EQ(Complaint(with(Header(
                 "{'descr': '<f4', 'fortran_order': True, 'shape': (20, 2)}"))),
             "array x is in Fortran's order: save numpy.ascontiguousarray of "

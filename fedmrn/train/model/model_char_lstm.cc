@@ -1,4 +1,5 @@
 // The network of char_lstm.h as a row of the models' table.
+#include "fedmrn/train/data/describe.h"
 #include "fedmrn/train/model/char_lstm.h"
 #include "fedmrn/train/model/model.h"
 
@@ -47,7 +48,9 @@ Result<Model> MakeCharLstm(const ModelSettings& settings, const Data& data) {
     return Error{ErrorCode::kBadValue, settings.name + " cannot learn " +
                                            data.name +
                                            ": it names the character that "
-                                           "follows a text"};
+                                           "follows a text, and an example "
+                                           "here is " +
+                                           DescribeInput(data)};
   }
   const uint32_t vocabulary = data.vocabulary, classes = data.classes;
   const auto length = static_cast<uint32_t>(data.shape[0]);

@@ -1,4 +1,5 @@
 // The networks of cnn.h as rows of the models' table.
+#include "fedmrn/train/data/describe.h"
 #include "fedmrn/train/model/cnn.h"
 #include "fedmrn/train/model/model.h"
 
@@ -37,12 +38,20 @@ Result<Model> MakeCnn(const ModelSettings& settings, const Data& data) {
                  settings.name + " cannot learn " + data.name + ": " + why};
   };
   if (data.input != Input::kImages || data.target != Target::kClass) {
-    return refused("it classifies images");
+    return refused("it classifies images, and an example here is " +
+                   DescribeInput(data) + ", its target " +
+                   DescribeTarget(data) +
+                   (data.input == Input::kNumbers
+                        ? "; bytes (uint8) of shape (n, height, width, "
+                          "channels) are images, floats are for networks of "
+                          "your own (model.torchscript)"
+                        : ""));
   }
   const ImageShape image{static_cast<uint32_t>(data.shape[0]),
                          static_cast<uint32_t>(data.shape[1]),
                          static_cast<uint32_t>(data.shape[2])};
-  if (!Cnn::Fits(spec, image)) return refused("its images are too small");
+  if (!Cnn::Fits(spec, image))
+    return refused("too small are its " + DescribeInput(data));
   const uint32_t classes = data.classes;
   const auto cnn = std::make_shared<const Cnn>(spec, image, classes);
 

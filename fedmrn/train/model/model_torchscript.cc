@@ -6,6 +6,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "fedmrn/train/data/describe.h"
 #include "fedmrn/train/model/model.h"
 #include "fedmrn/train/model/script_model.h"
 
@@ -129,7 +130,9 @@ Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
     if (model) TryOut(*model, data);
     return model;
   } catch (const std::exception& error) {
-    return Error{ErrorCode::kBadValue, error.what()};
+    return Error{ErrorCode::kBadValue, std::string(error.what()) +
+                                           "; an example of " + data.name +
+                                           " is " + DescribeInput(data)};
   }
 }
 

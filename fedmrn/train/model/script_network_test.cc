@@ -835,7 +835,8 @@ TEST(TorchScriptModel, RefusesModulesThatCannotBeTrained) {
   }
   EXPECT_EQ(refusal("def forward(self, x):\n  return x.mean([2, 3])\n"),
             "forward gives a tensor of shape [2, 2] of type Float, but made-up "
-            "needs [2, 3] of type Float");
+            "needs [2, 3] of type Float; an example of made-up is images of 4 "
+            "x 6 x 2 (height, width, channels)");
   EXPECT_EQ(refusal("def forward(self, x):\n  return {'a': x}\n").substr(0, 18),
             "forward gives Gene");
   // Fails when it computes, and a loss that depends on no parameter.
