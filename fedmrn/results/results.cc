@@ -22,7 +22,10 @@ struct Column {
   std::string_view name;
   std::variant<uint32_t RoundRow::*, uint64_t RoundRow::*, double RoundRow::*>
       field;
-  enum Kind { kExact, kMayBeEmpty, kSeconds } kind = kExact;
+  // kOptional: only in files where it is ever there.
+  enum Kind { kExact, kMayBeEmpty, kOptional, kSeconds } kind = kExact;
+
+  bool may_be_empty() const { return kind == kMayBeEmpty || kind == kOptional; }
 };
 
 const Column kColumns[] = {
@@ -41,19 +44,10 @@ const Column kColumns[] = {
     {"aggregate_s", &RoundRow::aggregate_s, Column::kSeconds},
     {"eval_s", &RoundRow::eval_s, Column::kSeconds},
     {"wall_s", &RoundRow::wall_s, Column::kSeconds},
-    // Only in files of segmentations: see ColumnsOf.
-    {"mean_iou", &RoundRow::mean_iou, Column::kMayBeEmpty},
+    {"mean_iou", &RoundRow::mean_iou, Column::kOptional},
+    {"magnitude", &RoundRow::magnitude, Column::kOptional},
+    {"share_of_ones", &RoundRow::share_of_ones, Column::kOptional},
 };
-
-std::span<const Column> WithoutMeanIou() {
-  return std::span(kColumns).first(std::size(kColumns) - 1);
-}
-
-std::span<const Column> ColumnsOf(std::span<const RoundRow> rows) {
-  const bool measured = std::ranges::any_of(
-      rows, [](const RoundRow& row) { return !std::isnan(row.mean_iou); });
-  return measured ? std::span(kColumns) : WithoutMeanIou();
-}
 
 std::string Header(std::span<const Column> columns) {
   std::string header;
@@ -71,15 +65,26 @@ std::string Field(const Column& column, const RoundRow& row) {
         if (column.kind == Column::kSeconds) {
           return fmt::format("{:.3f}", value);
         }
-        const bool empty =
-            column.kind == Column::kMayBeEmpty && std::isnan(value);
+        const bool empty = column.may_be_empty() && std::isnan(value);
         return empty ? std::string() : fmt::format("{}", row.*member);
       },
       column.field);
 }
 
+// All but the optional ones that are not wanted.
+template <typename Wanted>
+std::vector<Column> ColumnsWith(Wanted wanted) {
+  std::vector<Column> columns;
+  for (const Column& column : kColumns) {
+    if (column.kind != Column::kOptional || wanted(column)) {
+      columns.push_back(column);
+    }
+  }
+  return columns;
+}
+
 bool ParseField(const Column& column, std::string_view text, RoundRow& row) {
-  if (text.empty()) return column.kind == Column::kMayBeEmpty;
+  if (text.empty()) return column.may_be_empty();
   return std::visit(
       [&](auto member) {
         const char* end = text.data() + text.size();
@@ -186,7 +191,10 @@ Json Totals(const RoundRow& sum) {
 }  // namespace
 
 std::string RoundsCsv(std::span<const RoundRow> rows) {
-  const std::span<const Column> columns = ColumnsOf(rows);
+  const std::vector<Column> columns = ColumnsWith([&](const Column& column) {
+    return std::ranges::any_of(
+        rows, [&](const RoundRow& row) { return !Field(column, row).empty(); });
+  });
   std::string csv = Header(columns) + '\n';
   for (const RoundRow& row : rows) {
     for (const Column& column : columns) {
@@ -203,7 +211,7 @@ Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows) {
 
 Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
   std::vector<RoundRow> rows;
-  std::span<const Column> columns = WithoutMeanIou();
+  std::vector<Column> columns;
   for (size_t number = 1; number == 1 || !text.empty(); ++number) {
     const auto failed = [&](ErrorCode code, const std::string& what) {
       return Error{code, fmt::format("line {}: {}", number, what)};
@@ -216,7 +224,11 @@ Result<std::vector<RoundRow>> ParseRoundsCsv(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
     if (number == 1) {
-      if (line == Header(kColumns)) columns = kColumns;
+      columns = ColumnsWith([&](const Column& column) {
+        return ("," + std::string(line) + ",")
+                   .find("," + std::string(column.name) + ",") !=
+               std::string::npos;
+      });
       if (line != Header(columns)) {
         return failed(ErrorCode::kBadFormat, "should be " + Header(columns));
       }

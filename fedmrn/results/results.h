@@ -36,6 +36,11 @@ struct RoundRow {
   double eval_s = 0;
   double wall_s = 0;
   double mean_iou = std::nan("");  // of a segmentation
+  // Of noise whose magnitudes are steered, over all tensors and clients: the
+  // geometric mean of the magnitudes, and the share of ones in binary masks
+  // (signed ones: of updates beyond their thresholds).
+  double magnitude = std::nan("");
+  double share_of_ones = std::nan("");
 };
 
 // Seconds are rounded to milliseconds, NaN is an empty field, every other
