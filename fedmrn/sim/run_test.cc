@@ -205,8 +205,8 @@ TEST_F(Runs, SteeredMagnitudes) {
     ExpectSame(Resume(steered({"run.workers=2"})), expected);
     EXPECT_EQ(Undisturbed(steered({"method.coding=plain"})).model_sha256,
               expected.model_sha256);
-    EXPECT_NE(Undisturbed(steered({"method.target_ones=0.2"})).model_sha256,
-              expected.model_sha256);
+    const RunResult more = Undisturbed(steered({"method.target_ones=0.2"}));
+    EXPECT_NEAR(more.rows.back().share_of_ones, 0.2, 0.04);
 
     // From the method's own magnitude, within what a round may change.
     EXPECT_NEAR(expected.rows.front().magnitude,
@@ -218,7 +218,6 @@ TEST_F(Runs, SteeredMagnitudes) {
       EXPECT_LE(change, 2 + 1e-6);
     }
     EXPECT_NEAR(expected.rows.back().share_of_ones, 0.1, 0.02);
-    EXPECT_GT(std::abs(expected.rows.front().share_of_ones - 0.1), 0.03);
   }
 }
 
