@@ -14,7 +14,7 @@ endfunction()
 
 fedmrn_install_headers(base bytes.h check.h parallel.h result.h)
 fedmrn_install_headers(core accumulate.h aggregate.h codec.h draws.h float16.h
-  frame.h hadamard.h layout.h mask.h noise.h philox.h random.h tile.h)
+  frame.h hadamard.h layout.h magnitude.h mask.h noise.h philox.h random.h tile.h)
 install(TARGETS fedmrn_core EXPORT fedmrn-core-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -29,6 +29,11 @@ void Aggregate(ByteView bytes, const FrameView& frame) {
   spec.codec = frame.codec;
   spec.noise = frame.noise.kind;
   spec.magnitude = frame.noise.magnitude;
+  // A broadcast, which is refused, may have them without noise.
+  if (FindCodec(frame.codec)->uses_noise) {
+    const ByteView magnitudes = frame.noise.magnitudes.bytes();
+    spec.magnitudes.assign(magnitudes.begin(), magnitudes.end());
+  }
   spec.max_examples = frame.examples == 0 ? 1 : frame.examples;
   spec.max_abs_value = 0x1p30f;
   spec.plain_reference.resize(frame.plain_count);

@@ -39,6 +39,7 @@ struct FrameSeed {
   bool broadcast = false;
   NoiseKind noise = NoiseKind::kUniform;
   EncodeOptions options = {};
+  bool magnitudes = false;  // of the options' segments
 };
 
 Bytes MakeFrame(const FrameSeed& seed) {
@@ -54,6 +55,11 @@ Bytes MakeFrame(const FrameSeed& seed) {
   header.fingerprint = 0x0123456789abcdef;
   if (codec.uses_noise) header.noise = {seed.noise, 0.01f, 0};
   if (codec.uses_seed) header.noise.seed = 42;
+  const Bytes magnitudes = MagnitudeBytes(seed.options.segments, 0.02f);
+  if (seed.magnitudes) {
+    header.noise.magnitude = 0;
+    header.noise.magnitudes = MagnitudesView(magnitudes);
+  }
   std::vector<float> update(seed.params), plain(seed.plain_count);
   NoiseValues({NoiseKind::kGaussian, 0.005f, 1}, 0, update);
   NoiseValues({NoiseKind::kUniform, 1.0f, 2}, 0, plain);
@@ -135,6 +141,17 @@ bool WriteFrames(const fs::path& folder) {
   save("good-coded-gaussian", MakeFrame({.codec = kMrnBinary,
                                          .params = 5003,
                                          .noise = NoiseKind::kGaussian}));
+  const Bytes steered =
+      MakeFrame({.codec = kMrnBinary, .options = parts, .magnitudes = true});
+  save("good-magnitudes", steered);
+  save("good-magnitudes-broadcast", MakeFrame({.codec = kFloat32,
+                                               .broadcast = true,
+                                               .options = parts,
+                                               .magnitudes = true}));
+  save("good-magnitudes-coded", MakeFrame({.codec = kMrnSigned,
+                                           .params = 3000,
+                                           .options = three,
+                                           .magnitudes = true}));
   const Bytes floats = MakeFrame({.codec = kFloat32});
   const Bytes halves = MakeFrame({.codec = kFloat16});
   const Bytes signs = MakeFrame({.codec = kSignSgd, .options = parts});
@@ -184,6 +201,16 @@ bool WriteFrames(const fs::path& folder) {
       {"plain-count", mask, Put(wire::kPlainCount, 0xffffffff)},
       {"magnitude-nan", mask, Put(wire::kMagnitude, kNan)},
       {"magnitude-huge", mask, Put(wire::kMagnitude, 1e30f)},
+      {"magnitudes-kind", steered, PutInPayload<uint16_t>(0, 0x8002)},
+      {"magnitudes-none", steered, PutInPayload<uint16_t>(0, 1)},
+      {"magnitudes-length", steered, PutInPayload<uint16_t>(2, 23)},
+      {"magnitudes-long", steered, PutInPayload<uint16_t>(2, 0xffff)},
+      {"magnitudes-tensor-0", steered, PutInPayload<uint32_t>(4, 0)},
+      {"magnitudes-sum", steered, PutInPayload<uint32_t>(4, 6)},
+      {"magnitudes-nan", steered, PutInPayload<float>(8, kNan)},
+      {"magnitudes-huge", steered, PutInPayload<float>(8, 1e30f)},
+      {"magnitudes-and-one", steered, Put(wire::kMagnitude, 0.01f)},
+      {"magnitudes-unused", steered, Put(wire::kCodec, 10)},
       {"trits-version-1", coded_trits, Put(wire::kVersion, 1)},
       {"trits-packed", coded_trits, Put(wire::kCodecParam, 0)},
       {"trits-segments", coded_trits, PutInPayload<uint32_t>(0, 0xffffffff)},

@@ -533,7 +533,8 @@ NB_MODULE(_core, module) {
   module.def(
       "noise_unit",
       [](const std::string& kind, float magnitude) {
-        return NoiseUnit(SoundNoise(kind, magnitude, 0));
+        const Noise noise = SoundNoise(kind, magnitude, 0);
+        return NoiseUnit(noise.kind, noise.magnitude);
       },
       "kind"_a, "magnitude"_a);
   module.def("gaussian_odds", [] {

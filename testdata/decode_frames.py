@@ -28,13 +28,15 @@ REFUSED = Path(__file__).resolve().parent / "refused"
 CODECS = {1: "float32", 2: "float16", 3: "mrn-binary", 4: "mrn-signed", 5: "signsgd",
           6: "topk", 7: "terngrad", 8: "drive", 9: "eden", 10: "mask"}
 UNIFORM, GAUSSIAN, BERNOULLI = 1, 2, 3
+MAGNITUDES = 0x8001  # an extension
 NOISE, ROTATION, CLIENT_SEED, DITHER, PLAIN_DITHER = 0, 1, 7, 14, 15  # purposes of a random stream
 
 HEADER = struct.Struct("<4sBBBBIIQQQQQIfIIQI")  # 84 bytes
 HEADER_1 = struct.Struct("<4sBBBBIIQQQQQIfII")  # 72 bytes
 Header = namedtuple("Header", "magic version codec flags noise_kind round examples client "
                     "fingerprint seed params payload_bytes plain_count magnitude "
-                    "codec_param plain_bytes run extension_bytes")
+                    "codec_param plain_bytes run extension_bytes "
+                    "magnitudes")  # of tensors: (lengths, magnitudes), or None
 # parts: what split_payload() found in the payload
 Frame = namedtuple("Frame", "header payload plain parts")
 
@@ -62,12 +64,12 @@ def parse_frame(data):
     plain_width = 2 if data[6] & 1 else 4
     if version == 1:  # page, "Version 1"
         *fields, reserved = HEADER_1.unpack_from(data)
-        h = Header(*fields, 0, 0, 0)
+        h = Header(*fields, 0, 0, 0, None)
         h = h._replace(plain_bytes=h.plain_count * plain_width)
         payload_at = 72
     else:
         check(len(data) >= 92, "shorter than 92 bytes")
-        h, reserved = Header(*HEADER.unpack_from(data)), 0
+        h, reserved = Header(*HEADER.unpack_from(data), None), 0
         payload_at = 84 + h.extension_bytes
     check(len(data) == payload_at + h.payload_bytes + h.plain_bytes + 8,
           "lengths do not add up")
@@ -83,10 +85,12 @@ def parse_frame(data):
     check(1 <= h.params <= 2**32, "params out of range")
     check(h.plain_count <= 2**28, "plain_count out of range")
     check(h.flags & 4 or h.plain_bytes == h.plain_count * plain_width, "wrong plain_bytes")
-    check_extensions(data[payload_at - h.extension_bytes:payload_at])
+    h = h._replace(magnitudes=read_extensions(h, data[payload_at - h.extension_bytes:payload_at]))
+    check(h.magnitudes is None or broadcast or h.codec in (3, 4), "magnitudes without noise")
     if h.codec in (3, 4):
         check(h.noise_kind in (UNIFORM, GAUSSIAN, BERNOULLI), "unknown noise_kind")
-        check(2.0**-64 <= h.magnitude <= 2.0**10, "magnitude out of range")
+        check(2.0**-64 <= h.magnitude <= 2.0**10 if h.magnitudes is None
+              else data[60:64] == bytes(4), "magnitude out of range")
     else:
         check(h.noise_kind == 0, "noise_kind in a codec without noise")
         check(data[60:64] == bytes(4), "magnitude in a codec without noise")
@@ -130,15 +134,26 @@ def read_differences(h, data):
     return (np.array(integers, np.float64) - dither) * np.repeat(steps, lengths).astype(np.float64)
 
 
-def check_extensions(data):
-    """Page, "Extensions": whole, and none that must be understood, for there are none."""
+def read_extensions(h, data):
+    """Page, "Extensions": the magnitudes, if they are there; none other must be understood."""
     check(len(data) <= 2**20, "too many extension bytes")
+    magnitudes = None
     while data:
         check(len(data) >= 4, "extension cut short")
         kind, length = struct.unpack_from("<HH", data)
-        check(kind < 0x8000, f"extension {kind} must be understood")
         check(len(data) >= 4 + length, "extension cut short")
+        if kind == MAGNITUDES:
+            check(length > 0 and length % 8 == 0, "magnitudes cut short")
+            check(magnitudes is None, "magnitudes twice")
+            pairs = np.frombuffer(data[4:4 + length], "<u4,<f4")
+            magnitudes = pairs["f0"].astype(np.int64), pairs["f1"]
+            check(magnitudes[0].all() and magnitudes[0].sum() == h.params, "sum to params")
+            check(((2.0**-64 <= magnitudes[1]) & (magnitudes[1] <= 2.0**10)).all(),
+                  "magnitude out of range")
+        else:
+            check(kind < 0x8000, f"extension {kind} must be understood")
         data = data[4 + length:]
+    return magnitudes
 
 
 def read_floats(data, width):
@@ -394,7 +409,10 @@ def noise_odds(h):
 
 def noise_unit(h):
     divisor = {UNIFORM: 256, GAUSSIAN: 4096, BERNOULLI: 1}[h.noise_kind]
-    return np.float32(h.magnitude) / np.float32(divisor)
+    if h.magnitudes is None:
+        return np.float32(h.magnitude) / np.float32(divisor)
+    lengths, magnitudes = h.magnitudes
+    return np.repeat(magnitudes / np.float32(divisor), lengths)
 
 
 def noise(h):
@@ -531,7 +549,18 @@ FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
     ("plain-differences", 109, "00000080", "step out of range"),
     ("plain-differences", 117, "19", "Rice parameter"),
     ("plain-differences", 117, "18", "cut short"),
-    ("plain-differences", 117, "00", "bytes after the plain")]
+    ("plain-differences", 117, "00", "bytes after the plain"),
+    ("mrn-binary-magnitudes", 60, "0ad7233c", "magnitude out of range"),
+    ("mrn-binary-magnitudes", 84, "02", "must be understood"),
+    ("mrn-binary-magnitudes", 84, "0100", "magnitude out of range"),
+    ("mrn-binary-magnitudes", 86, "17", "magnitudes cut short"),
+    ("mrn-binary-magnitudes", 86, "20", "extension cut short"),
+    ("mrn-binary-magnitudes", 86, "00", "magnitudes cut short"),
+    ("mrn-binary-magnitudes", 88, "00", "sum to params"),
+    ("mrn-binary-magnitudes", 88, "49", "sum to params"),
+    ("mrn-binary-magnitudes", 92, "0000c07f", "magnitude out of range"),
+    ("mrn-binary-magnitudes", 92, "00000000", "magnitude out of range"),
+    ("broadcast-magnitudes", 6, "00000003000000580200", "magnitudes without noise")]
 
 
 def check_forgeries():
@@ -584,7 +613,7 @@ def aggregate(model, updates):
         if h.codec in (3, 4):
             mask = frame.parts.astype(np.int64) if h.codec == 3 else 2 * frame.parts.astype(np.int64) - 1
             sums += h.examples * noise_odds(h).astype(np.int64) * mask
-            unit = float(noise_unit(h))
+            unit = noise_unit(h).astype(np.float64)
         else:
             scaled = decode_update(frame).astype(np.float64) * float(h.examples * 2**26)
             sums += np.rint(scaled).astype(np.int64)
@@ -595,10 +624,24 @@ def aggregate(model, updates):
     return new.astype(np.float32), new_plain.astype(np.float32)
 
 
+def steer(model, updates):
+    """Page, "Magnitudes": those of the next round, for a share of ones of 0.1."""
+    lengths, magnitudes = model.header.magnitudes
+    ends = np.cumsum(lengths)
+    steered = []
+    for end, length, magnitude in zip(ends, lengths, magnitudes):
+        ones = sum(int(frame.parts[end - length:end].sum()) for frame in updates)
+        factor = math.sqrt(ones / (len(updates) * int(length)) / 0.1)
+        factor = min(max(factor, 0.5), 2.0)
+        steered.append(min(max(np.float32(float(magnitude) * factor), 2.0**-20), 2.0))
+    return lengths, steered
+
+
 def check_rounds():
     """Golden rounds: before.frame and client-*.frame give after.frame."""
     folders = sorted(ROUNDS.iterdir())
     check(folders, "no rounds")
+    exact = lambda magnitudes: [(int(n), float(a)) for n, a in zip(*magnitudes)]
     for folder in folders:
         read = lambda path: parse_frame(path.read_bytes())
         updates = [read(path) for path in sorted(folder.glob("client-*.frame"))]
@@ -606,7 +649,13 @@ def check_rounds():
             h = frame.header
             check(h.seed in (0, client_seed(1, h.round, h.client)), f"{folder.name}: seed")
         after = read(folder / "after.frame")
-        weights, plain = aggregate(read(folder / "before.frame"), updates)
+        before = read(folder / "before.frame")
+        weights, plain = aggregate(before, updates)
+        if before.header.magnitudes is not None:
+            check(all(exact(frame.header.magnitudes) == exact(before.header.magnitudes)
+                      for frame in updates), f"{folder.name}: magnitudes")
+            check(exact(steer(before, updates)) == exact(after.header.magnitudes),
+                  f"{folder.name}: magnitudes differ")
         check(weights.tobytes() == decode_update(after).tobytes(), f"{folder.name}: weights differ")
         check(plain.tobytes() == after.plain.tobytes(), f"{folder.name}: plain values differ")
 

@@ -25,6 +25,10 @@ struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool above_low = false;   // low itself is impossible
   bool below_high = false;  // high itself is impossible
+  // A word that may stand in a number's place, and the number (out of range)
+  // that stands for it in the struct.
+  std::string_view word = {};
+  double word_value = 0;
 
   bool Has(double value) const {
     return std::isfinite(value) && value >= low && value <= high &&

@@ -11,6 +11,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/sha256.h"
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/train/method/method.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -21,6 +22,7 @@ struct AggregateArguments {
   std::string weight = "examples";
   uint32_t batch = 64;
   std::string run_seed;
+  double target_ones = train::MaskSettings().target_ones;
 };
 
 Error In(const std::string& path, const Error& error) {
@@ -42,6 +44,8 @@ RoundSpec SpecOf(const AggregateArguments& arguments,
   spec.codec = first.codec;
   spec.noise = first.noise.kind;
   spec.magnitude = first.noise.magnitude;
+  const ByteView magnitudes = broadcast.noise.magnitudes.bytes();
+  spec.magnitudes.assign(magnitudes.begin(), magnitudes.end());
   if (!arguments.run_seed.empty()) {
     spec.run_seed = std::stoull(arguments.run_seed);
   }
@@ -81,6 +85,12 @@ Status Aggregate(const AggregateArguments& arguments) {
 
   FrameHeader header = *model;
   ++header.round;
+  Bytes magnitudes;
+  if (!header.noise.magnitudes.empty()) {
+    magnitudes = SteerMagnitudes(header.noise.magnitudes, sum.beyond(),
+                                 sum.clients(), arguments.target_ones);
+    header.noise.magnitudes = MagnitudesView(magnitudes);
+  }
   const Bytes after = FEDMRN_TRY(EncodeFrame(header, {}, weights, plain));
   if (!arguments.out.empty()) {
     FEDMRN_TRY(WriteFileAtomically(arguments.out, after));
@@ -119,6 +129,10 @@ void AddAggregate(Verb program) {
       .ShowDefault();
   verb.AddOption("--batch", arguments->batch,
                  "Examples of a batch, for --weight batches")
+      .Positive()
+      .ShowDefault();
+  verb.AddOption("--target-ones", arguments->target_ones,
+                 "As method.target_ones, for steered magnitudes")
       .Positive()
       .ShowDefault();
   verb.AddOption("--run-seed", arguments->run_seed,

@@ -229,7 +229,7 @@ Result<Figures> Measure(const TrainOptions& options) {
                     std::span(examples).first(steps * batch_size),
                     client.weights,
                     3,
-                    1,
+                    {.magnitude = settings.mask.magnitude, .seed = 1},
                     2,
                     state,
                     {}},

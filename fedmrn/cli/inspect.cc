@@ -97,6 +97,7 @@ struct Report {
   // Only a valid frame is looked into.
   std::vector<Fact> facts;
   std::optional<PlainStats> plain;
+  std::vector<TensorMagnitude> magnitudes;
 };
 
 PlainStats StatsOf(const FrameView& frame) {
@@ -135,6 +136,9 @@ Report Inspect(const std::string& path) {
     report.facts.push_back({&fact, fact.value(*frame)});
   }
   if (frame->plain_count > 0) report.plain = StatsOf(*frame);
+  for (size_t t = 0; t < frame->noise.magnitudes.size(); ++t) {
+    report.magnitudes.push_back(frame->noise.magnitudes[t]);
+  }
   return report;
 }
 
@@ -183,8 +187,12 @@ void PrintHeader(const wire::Header& header, const Codec* codec) {
   Line("fingerprint", fmt::format("0x{:016x}", header.fingerprint));
   Line("parameters", report::Grouped(header.params));
   if (codec == nullptr || codec->uses_noise) {
-    Line("noise", fmt::format("{}, magnitude {}", NoiseName(header.noise.kind),
-                              header.noise.magnitude));
+    // 0 where the tensors have their own.
+    Line("noise",
+         NoiseName(header.noise.kind) +
+             (header.noise.magnitude == 0
+                  ? std::string()
+                  : fmt::format(", magnitude {}", header.noise.magnitude)));
   }
   if (codec == nullptr || codec->uses_seed) {
     Line("seed", fmt::format("0x{:016x}", header.noise.seed));
@@ -236,6 +244,14 @@ void PrintText(const Report& report) {
   if (!wire::IsKnownVersion(report.header->version)) return;
   if (report.error) fmt::print("  (header not verified)\n");
   PrintHeader(*report.header, report.codec);
+  if (!report.magnitudes.empty()) {
+    std::string text;
+    for (const TensorMagnitude& tensor : report.magnitudes) {
+      text +=
+          fmt::format("{}{:.4g}", text.empty() ? "" : ", ", tensor.magnitude);
+    }
+    Line("magnitudes", text);
+  }
   for (const Fact& fact : report.facts) {
     Line(fact.about->label, FactText(fact, report.header->params));
   }
@@ -305,6 +321,10 @@ Json ToJson(const Report& report) {
   if (codec != nullptr && codec->uses_noise) {
     out["noise"] = {{"kind", NoiseName(header.noise.kind)},
                     {"magnitude", header.noise.magnitude}};
+  }
+  out["magnitudes"] = Json::array();
+  for (const auto& [length, magnitude] : report.magnitudes) {
+    out["magnitudes"].push_back({{"params", length}, {"magnitude", magnitude}});
   }
   out["seed"] = codec != nullptr && codec->uses_seed
                     ? Json(hex(header.noise.seed))

@@ -100,11 +100,15 @@ class RunTest(RunVerbTest):
 
     def test_saved_frames_give_the_round_s_model(self):
         frames = self.folder / "frames"
-        for weight, dense in (("examples", "float32"), ("batches", "delta")):
+        for weight, dense, more in (
+                ("examples", "float32", ()),
+                ("equal", "float32", ("--method.magnitude", "auto",
+                                      "--method.noise", "bernoulli")),
+                ("batches", "delta", ())):
             out = self.folder / weight
             self.succeed("run", *SMALL, "--rounds.count", 2, "--train.epochs", 1,
                          "--rounds.weight", weight, "--method.dense", dense,
-                         "--out", out, "--save-frames", frames)
+                         *more, "--out", out, "--save-frames", frames)
             for number in (1, 2):
                 saved = frames / f"round-{number:06}"
                 clients = sorted(saved.glob("client-*.frame"))

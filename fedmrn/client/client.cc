@@ -95,7 +95,7 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
                                .examples = examples_,
                                .weights = bench_.weights,
                                .model_seed = settings_.seed,
-                               .noise_seed = seeds.noise,
+                               .noise = NoiseOf(seeds.noise),
                                .draw_seed = seeds.draw,
                                .state = state,
                                .after_step = after_step};
@@ -124,6 +124,13 @@ Status Client::Receive(const Order& order, ByteView broadcast) {
     return Error{ErrorCode::kForeign,
                  "the broadcast is of another model, run or round"};
   }
+  const ByteView magnitudes = frame.noise.magnitudes.bytes();
+  if (magnitudes.empty() == settings_.method_settings.mask.steered()) {
+    return Error{ErrorCode::kForeign,
+                 "the broadcast has magnitudes where the run has one for all, "
+                 "or none where the server steers them"};
+  }
+  bench_.magnitudes.assign(magnitudes.begin(), magnitudes.end());
   bench_.weights.resize(frame.params);
   DecodeUpdate(frame, bench_.weights);
   train::LocalModel& local = bench_.local;
@@ -137,6 +144,12 @@ Status Client::Receive(const Order& order, ByteView broadcast) {
   frame.CopyPlain(local.plain);
   bench_.plain = local.plain;
   return Ok();
+}
+
+Noise Client::NoiseOf(uint64_t seed) const {
+  const train::MaskSettings& mask = settings_.method_settings.mask;
+  return {mask.noise, mask.steered() ? 0 : mask.magnitude, seed,
+          MagnitudesView(bench_.magnitudes)};
 }
 
 Result<Bytes> Client::Encode(const Order& order,
@@ -153,7 +166,7 @@ Result<Bytes> Client::Encode(const Order& order,
   header.fingerprint = task_.model.layout.Fingerprint();
   const Codec& codec = *FindCodec(header.codec);
   if (codec.uses_noise) {
-    header.noise = {method.mask.noise, method.mask.magnitude, seeds.noise};
+    header.noise = NoiseOf(seeds.noise);
   } else if (codec.uses_seed) {
     header.noise.seed = seeds.noise;
   }

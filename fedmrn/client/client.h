@@ -56,7 +56,9 @@ using AfterStep = std::function<bool(size_t examples)>;
 struct Bench {
   std::unique_ptr<train::Learner> learner;
   train::LocalModel local;
-  std::vector<float> weights, plain;  // of the broadcast that came last
+  // Of the broadcast that came last.
+  std::vector<float> weights, plain;
+  Bytes magnitudes;
 };
 
 // Not thread-safe; several may share settings, task and states.
@@ -78,6 +80,9 @@ class Client {
  private:
   // Puts the broadcast model onto the bench.
   Status Receive(const Order& order, ByteView broadcast);
+  // What the client's masks are of, with the magnitudes that the server sent,
+  // if it sends any.
+  Noise NoiseOf(uint64_t seed) const;
   // What local training has left on the bench, as a frame.
   Result<Bytes> Encode(const Order& order, std::vector<float>& state) const;
   // Takes the batch-norm statistics on the bench again, under the update that

@@ -7,6 +7,7 @@
 #include "fedmrn/base/check.h"
 #include "fedmrn/base/parallel.h"
 #include "fedmrn/core/accumulate.h"
+#include "fedmrn/core/coded_mask.h"
 #include "fedmrn/core/scan.h"
 #include "fedmrn/core/tile.h"
 
@@ -44,7 +45,10 @@ Error Foreign(std::string message) {
 }  // namespace
 
 Aggregator::Aggregator(const RoundSpec& spec)
-    : spec_(spec), codec_(FindCodec(spec.codec)), plain_sum_(spec.plain_count) {
+    : spec_(spec),
+      codec_(FindCodec(spec.codec)),
+      plain_sum_(spec.plain_count),
+      beyond_(noise().magnitudes.size()) {
   if (masked()) {
     small_.resize(TilesFor(spec.params));
   } else {
@@ -84,21 +88,24 @@ Result<Aggregator> Aggregator::Create(const RoundSpec& spec) {
     }
   }
   if (codec->uses_noise) {
-    const Noise noise{spec.noise, spec.magnitude, 0};
-    if (!IsValid(noise)) return bad("the round's noise is not valid");
-    if (static_cast<float>(MaxOdd(spec.noise)) * NoiseUnit(noise) >
+    const MagnitudesView magnitudes(spec.magnitudes);
+    float most = spec.magnitude;
+    for (size_t t = 0; t < magnitudes.size(); ++t) {
+      most = std::max(most, magnitudes[t].magnitude);
+    }
+    if (!IsValid({spec.noise, spec.magnitude, 0, magnitudes}) ||
+        (!magnitudes.empty() && magnitudes.params() != spec.params)) {
+      return bad("the round's noise is not valid");
+    }
+    if (static_cast<float>(MaxOdd(spec.noise)) * NoiseUnit(spec.noise, most) >
         spec.max_abs_value) {
       return bad("the round's noise exceeds max_abs_value");
     }
-  } else if (spec.noise != NoiseKind::kNone || spec.magnitude != 0) {
+  } else if (spec.noise != NoiseKind::kNone || spec.magnitude != 0 ||
+             !spec.magnitudes.empty()) {
     return bad("this codec takes no noise");
   }
   return Aggregator(spec);
-}
-
-double Aggregator::unit() const {
-  return masked() ? NoiseUnit({spec_.noise, spec_.magnitude, 0})
-                  : std::ldexp(1.0, -grid_bits_);
 }
 
 uint64_t Aggregator::WeightOf(const FrameView& frame) const {
@@ -124,7 +131,8 @@ Status Aggregator::Admit(const FrameView& frame) const {
                    ", this round's is " + std::string(codec_->name));
   }
   if (frame.noise.kind != spec_.noise ||
-      frame.noise.magnitude != spec_.magnitude) {
+      frame.noise.magnitude != spec_.magnitude ||
+      frame.noise.magnitudes != noise().magnitudes) {
     return Foreign("the frame's noise is not this round's");
   }
   if (codec_->uses_seed && spec_.run_seed.has_value() &&
@@ -161,6 +169,7 @@ Status Aggregator::Take(const FrameView& frame, Batch& batch) {
   const uint64_t weight = WeightOf(frame);
   const ByteView addend = codec_->addend(frame, scratch_);
   if (masked()) {
+    CountBeyond(*codec_->mask, frame.noise, addend.data(), beyond_);
     batch.masked.push_back({frame.noise, addend.data(), weight});
   } else {
     if (!AllWithin(addend.data(), spec_.params, spec_.max_abs_value)) {
@@ -286,8 +295,10 @@ Status Aggregator::Finish(std::span<float> weights, std::span<float> plain,
   if (seen_.empty()) {
     return Error{ErrorCode::kBadValue, "no frame has been added"};
   }
-  const double scale = unit() / static_cast<double>(total_weight_);
+  const auto weight = static_cast<double>(total_weight_);
+  const double grid_unit = std::ldexp(1.0, -grid_bits_);
   ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
+    UnitTiles units(noise());
     for (uint64_t tile = first; tile < end; ++tile) {
       const size_t at = tile * kTile;
       const size_t count = std::min<size_t>(kTile, weights.size() - at);
@@ -297,10 +308,14 @@ Status Aggregator::Finish(std::span<float> weights, std::span<float> plain,
         SmallTile copy = small_[tile];
         DrainMasked(spec_.noise, 1, 0, 1, {&copy, 1}, {total, kTile});
       }
-      for (size_t i = 0; i < count; ++i) {
-        weights[at + i] = static_cast<float>(
-            double{weights[at + i]} + static_cast<double>(total[i]) * scale);
-      }
+      const auto add = [&](size_t i, double unit) {
+        weights[at + i] =
+            static_cast<float>(double{weights[at + i]} +
+                               static_cast<double>(total[i]) * (unit / weight));
+      };
+      const float* unit = units.At(tile);
+      for (size_t i = 0; masked() && i < count; ++i) add(i, unit[i]);
+      for (size_t i = 0; !masked() && i < count; ++i) add(i, grid_unit);
     }
   });
   const double plain_scale =

@@ -37,6 +37,8 @@ struct RoundSpec {
   CodecId codec = CodecId::kMrnBinary;
   NoiseKind noise = NoiseKind::kNone;  // the mrn codecs: every client's noise
   float magnitude = 0;
+  // Instead: that of each tensor, as the broadcast has them (magnitude.h).
+  Bytes magnitudes = {};
   // Weight = examples / examples_per_weight, rounded up. 1: the paper's share
   // of the data; the batch size: the authors' share of the mini-batches.
   uint32_t examples_per_weight = 1;
@@ -71,6 +73,9 @@ class Aggregator {
 
   size_t clients() const { return seen_.size(); }
   uint64_t total_weight() const { return total_weight_; }
+  // For each tensor with a magnitude of its own, how many updates of all
+  // clients lay beyond their thresholds: what SteerMagnitudes goes by.
+  std::span<const uint64_t> beyond() const { return beyond_; }
 
   // weights <- weights + mean update; plain <- mean plain section. Fails, and
   // changes nothing, if no frame has been added. The sum stays as it is.
@@ -91,8 +96,10 @@ class Aggregator {
   Status Admit(const FrameView& frame) const;
   uint64_t WeightOf(const FrameView& frame) const;
   bool masked() const { return codec_->mask.has_value(); }
-  // The value of 1 in sum_ and small_.
-  double unit() const;
+  // Every client's, but for the seed.
+  Noise noise() const {
+    return {spec_.noise, spec_.magnitude, 0, MagnitudesView(spec_.magnitudes)};
+  }
   // Checks a frame and counts it in; its update waits in `batch` to be summed.
   Status Take(const FrameView& frame, Batch& batch);
   Status CheckPlain(std::span<const float> plain) const;
@@ -112,7 +119,8 @@ class Aggregator {
   std::vector<SmallTile> small_;   // masked: where updates are added first
   uint64_t small_weight_ = 0;      // in small_
   std::vector<Int128> plain_sum_;  // in 2^-40
-  Bytes scratch_;                  // what the codec had to unpack of one frame
+  std::vector<uint64_t> beyond_;
+  Bytes scratch_;  // what the codec had to unpack of one frame
 };
 
 }  // namespace fedmrn

@@ -159,6 +159,18 @@ Bytes BestTable(const ContextCounts& counts) {
 // that cost less than a thousandth more than those of all bits.
 constexpr uint32_t kEnough = 1 << 19;
 
+// The ones among bits [from, to).
+uint64_t CountBits(const uint8_t* bits, size_t from, size_t to) {
+  uint64_t ones = 0;
+  for (; from < to && from % 8 != 0; ++from) ones += TestBit(bits, from);
+  for (; from + 64 <= to; from += 64) {
+    ones +=
+        static_cast<uint64_t>(std::popcount(LoadLe<uint64_t>(bits + from / 8)));
+  }
+  for (; from < to; ++from) ones += TestBit(bits, from);
+  return ones;
+}
+
 // The "beyond" bits of a tile and their contexts.
 struct Tile {
   BitContexts known;
@@ -324,6 +336,30 @@ void AppendCodedMask(MaskKind mask, const Noise& noise,
     encoder.Put(t * kTile, {ones, tile.count}, tile.bits);
   }
   encoder.Finish(out);
+}
+
+void CountBeyond(MaskKind mask, const Noise& noise, const uint8_t* bits,
+                 std::span<uint64_t> beyond) {
+  FEDMRN_CHECK(beyond.size() == noise.magnitudes.size());
+  const uint64_t params = noise.magnitudes.params();
+  const ByteView all(bits, BytesForBits(params));
+  uint64_t first = 0;
+  for (size_t t = 0; t < beyond.size(); ++t) {
+    const uint64_t end = first + noise.magnitudes[t].length;
+    for (uint64_t tile = first / kTile; tile * kTile < end; ++tile) {
+      const size_t from = std::max(first, tile * kTile) - tile * kTile;
+      const size_t to = std::min<uint64_t>(kTile, end - tile * kTile);
+      uint8_t flipped[kTile / 8];
+      const uint8_t* tile_bits = all.data() + tile * (kTile / 8);
+      if (mask == MaskKind::kSigned) {
+        std::copy_n(Tile(mask, noise, tile, params, all).bits, BytesForBits(to),
+                    flipped);
+        tile_bits = flipped;
+      }
+      beyond[t] += CountBits(tile_bits, from, to);
+    }
+    first = end;
+  }
 }
 
 uint32_t CodedTensors(ByteView coded) { return LoadLe<uint32_t>(coded.data()); }

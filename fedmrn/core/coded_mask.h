@@ -29,6 +29,13 @@ void AppendCodedMask(MaskKind mask, const Noise& noise,
                      std::span<const uint32_t> tensors, ByteView bits,
                      Bytes& out);
 
+// Adds to beyond[t] how many updates of tensor t lie beyond their thresholds
+// (bit_context.h), for tensors of noise.magnitudes' lengths: the ones of a
+// binary mask; of a signed one, half of whose bits are ones whatever its noise,
+// as many as a binary mask of the same noise and update would have.
+void CountBeyond(MaskKind mask, const Noise& noise, const uint8_t* bits,
+                 std::span<uint64_t> beyond);
+
 // Number of tensors of a coded mask of at least 4 bytes.
 uint32_t CodedTensors(ByteView coded);
 

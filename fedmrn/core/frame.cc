@@ -1,6 +1,7 @@
 #include "fedmrn/core/frame.h"
 
 #include <cmath>
+#include <limits>
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/float16.h"
@@ -14,6 +15,37 @@ namespace {
 
 Error At(size_t offset, ErrorCode code, std::string message) {
   return Error{code, std::move(message), offset};
+}
+
+// A tensor's magnitude is a magnitude, and the tensors are the parameters.
+Status CheckMagnitudes(const FrameHeader& header, const Codec& codec) {
+  constexpr size_t kAt = wire::kPayload + wire::kExtensionHeadBytes;
+  const MagnitudesView& magnitudes = header.noise.magnitudes;
+  if (!codec.uses_noise && !header.broadcast) {
+    return At(kAt, ErrorCode::kBadValue,
+              std::string(codec.name) + " takes no magnitudes");
+  }
+  if (magnitudes.bytes().size() > std::numeric_limits<uint16_t>::max()) {
+    return At(kAt, ErrorCode::kBadValue,
+              std::to_string(magnitudes.size()) +
+                  " tensors are too many to have a magnitude each");
+  }
+  for (size_t t = 0; t < magnitudes.size(); ++t) {
+    const auto [length, magnitude] = magnitudes[t];
+    if (length == 0 ||
+        !IsValid({.kind = NoiseKind::kUniform, .magnitude = magnitude})) {
+      return At(kAt + MagnitudesView::kBytesEach * t, ErrorCode::kBadValue,
+                "tensor " + std::to_string(t) +
+                    " is empty, or its magnitude is not 2^-64 to 2^10");
+    }
+  }
+  if (magnitudes.params() != header.params) {
+    return At(kAt, ErrorCode::kBadFormat,
+              "the tensors with magnitudes sum to " +
+                  std::to_string(magnitudes.params()) + " instead of " +
+                  std::to_string(header.params));
+  }
+  return Ok();
 }
 
 // The rules that a header obeys on both sides of the wire.
@@ -40,12 +72,16 @@ Status CheckHeader(const FrameHeader& header, const Codec& codec) {
     return At(wire::kFlags.offset, ErrorCode::kBadValue,
               "a broadcast has nothing to differ from");
   }
+  if (!header.noise.magnitudes.empty()) {
+    FEDMRN_TRY(CheckMagnitudes(header, codec));
+  }
   if (codec.uses_noise) {
-    if (!IsValid(header.noise)) {
+    if (!IsValid(header.noise) || std::signbit(header.noise.magnitude)) {
       return At(wire::kNoiseKind.offset, ErrorCode::kBadValue,
                 std::string(codec.name) +
                     " needs uniform, gaussian or bernoulli noise with a "
-                    "magnitude of 2^-64 to 2^10");
+                    "magnitude of 2^-64 to 2^10, or 0 beside magnitudes of "
+                    "tensors");
     }
   } else if (header.noise.kind != NoiseKind::kNone ||
              header.noise.magnitude != 0 ||
@@ -98,9 +134,9 @@ Status AppendPlainDeltas(const FrameHeader& header,
   return Ok();
 }
 
-// Whether each extension is whole, and none is one that must be understood:
-// there are none yet.
-Status CheckExtensions(const wire::Header& header, ByteView bytes) {
+// Whether each extension is whole, and none is an unknown one that must be
+// understood; the others become part of the header.
+Status ReadExtensions(ByteView bytes, wire::Header& header) {
   if (header.extension_bytes > kMaxExtensionBytes) {
     return At(wire::kExtensionBytes.offset, ErrorCode::kBadValue,
               std::to_string(header.extension_bytes) +
@@ -115,12 +151,21 @@ Status CheckExtensions(const wire::Header& header, ByteView bytes) {
       return At(at, ErrorCode::kBadFormat, "an extension is cut short");
     }
     const auto kind = LoadLe<uint16_t>(bytes.data() + at);
-    if (kind >= wire::kMustUnderstand) {
+    const auto length = LoadLe<uint16_t>(bytes.data() + at + 2);
+    if (kind == wire::kMagnitudes) {
+      if (length == 0 || length % MagnitudesView::kBytesEach != 0 ||
+          !header.noise.magnitudes.empty()) {
+        return At(at, ErrorCode::kBadFormat,
+                  "magnitudes are cut short, or there twice");
+      }
+      header.noise.magnitudes =
+          MagnitudesView(bytes.subspan(at + wire::kExtensionHeadBytes, length));
+    } else if (kind >= wire::kMustUnderstand) {
       return At(at, ErrorCode::kBadFormat,
                 "unknown extension " + std::to_string(kind) +
                     ", which must be understood");
     }
-    at += wire::kExtensionHeadBytes + LoadLe<uint16_t>(bytes.data() + at + 2);
+    at += wire::kExtensionHeadBytes + length;
   }
   return Ok();
 }
@@ -149,8 +194,11 @@ Result<Bytes> EncodeFrame(const FrameHeader& given,
   FEDMRN_TRY(CheckFinite(plain, "plain"));
 
   Bytes frame(kFrameHeaderBytes);
+  const Bytes extensions = wire::ExtensionsOf(header);
+  frame.insert(frame.end(), extensions.begin(), extensions.end());
+  const size_t payload_at = frame.size();
   FEDMRN_TRY(codec->encode(header, options, update, frame));
-  const uint64_t payload_bytes = frame.size() - kFrameHeaderBytes;
+  const uint64_t payload_bytes = frame.size() - payload_at;
 
   if (header.plain_kind == PlainKind::kDelta) {
     FEDMRN_TRY(AppendPlainDeltas(header, options, plain, frame));
@@ -166,8 +214,9 @@ Result<Bytes> EncodeFrame(const FrameHeader& given,
     AppendLe(plain, frame);
   }
 
-  const size_t plain_bytes = frame.size() - kFrameHeaderBytes - payload_bytes;
-  wire::WriteHeader(header, payload_bytes, static_cast<uint32_t>(plain_bytes),
+  const size_t plain_bytes = frame.size() - payload_at - payload_bytes;
+  wire::WriteHeader(header, static_cast<uint32_t>(extensions.size()),
+                    payload_bytes, static_cast<uint32_t>(plain_bytes),
                     frame.data());
   frame.resize(frame.size() + kFrameChecksumBytes);
   wire::StoreChecksum(frame);
@@ -184,7 +233,7 @@ Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver) {
     return At(wire::kMagic.offset, ErrorCode::kBadFormat,
               "not a FedMRN frame (no FMRN)");
   }
-  const wire::Header header = wire::ReadHeader(bytes);
+  wire::Header header = wire::ReadHeader(bytes);
   if (!wire::IsKnownVersion(header.version)) {
     return At(wire::kVersion.offset, ErrorCode::kBadFormat,
               "frame version " + std::to_string(header.version) +
@@ -227,6 +276,7 @@ Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver) {
     return At(wire::kReservedInVersion1.offset, ErrorCode::kBadFormat,
               "reserved bytes are not 0");
   }
+  FEDMRN_TRY(ReadExtensions(bytes, header));
   FEDMRN_TRY(CheckHeader(header, *codec));
   if (header.plain_kind != PlainKind::kDelta &&
       header.plain_bytes !=
@@ -235,7 +285,6 @@ Result<FrameView> ParseFrame(ByteView bytes, const Receiver& receiver) {
               std::to_string(header.plain_bytes) + " plain bytes are not " +
                   std::to_string(header.plain_count) + " values");
   }
-  FEDMRN_TRY(CheckExtensions(header, bytes));
   if (header.params > receiver.max_params) {
     return At(
         wire::kParams.offset, ErrorCode::kForeign,

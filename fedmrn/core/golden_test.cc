@@ -47,6 +47,12 @@ constexpr uint32_t kPlainSegments[] = {1, 3};
 // The second one's mask is not worth a table.
 constexpr uint32_t kLongSegments[] = {2000, 2, 2097};
 
+const Bytes& Magnitudes() {
+  static const Bytes bytes = MagnitudeBytes(std::vector<TensorMagnitude>{
+      {kSegments[0], 0.01f}, {kSegments[1], 0.03f}, {kSegments[2], 0x1p-9f}});
+  return bytes;
+}
+
 std::vector<GoldenCase> Cases() {
   std::vector<GoldenCase> cases;
   const auto add = [&](std::string name, CodecId codec) -> GoldenCase& {
@@ -132,6 +138,14 @@ std::vector<GoldenCase> Cases() {
   GoldenCase& broadcast = add("broadcast", CodecId::kFloat32);
   broadcast.header.broadcast = true;
   broadcast.header.examples = 0;
+  // Each tensor with a magnitude of its own.
+  GoldenCase steered = broadcast;
+  steered.name = "broadcast-magnitudes";
+  steered.header.noise.magnitudes = MagnitudesView(Magnitudes());
+  cases.push_back(steered);
+  GoldenCase& masks = add("mrn-binary-magnitudes", CodecId::kMrnBinary);
+  masks.header.noise = {NoiseKind::kBernoulli, 0, 0x123456789,
+                        MagnitudesView(Magnitudes())};
   return cases;
 }
 
@@ -202,10 +216,21 @@ TEST(Golden, FramesOfVersion1) {
 // Whole rounds: a model and updates in, a model out, all of them frames.
 TEST(Golden, Rounds) {
   const bool write = std::getenv("FEDMRN_WRITE_GOLDEN") != nullptr;
-  for (const CodecId codec :
-       {CodecId::kFloat32, CodecId::kMrnBinary, CodecId::kMrnSigned}) {
-    const std::string name(FindCodec(codec)->name);
+  const struct {
+    std::string name;
+    CodecId codec;
+    Bytes magnitudes = {};  // of tensors, steered to a share of ones of 0.1
+  } kRounds[] = {
+      {"float32", CodecId::kFloat32},
+      {"mrn-binary", CodecId::kMrnBinary},
+      {"mrn-signed", CodecId::kMrnSigned},
+      {"magnitudes", CodecId::kMrnBinary,
+       MagnitudeBytes(std::vector<TensorMagnitude>{
+           {700, 0.01f}, {100, 0.0001f}, {400, 0.002f}})},
+  };
+  for (const auto& [name, codec, first_magnitudes] : kRounds) {
     SCOPED_TRACE(name);
+    Bytes magnitudes = first_magnitudes;
     const std::string folder = FEDMRN_TESTDATA "/rounds/" + name + "/";
     const auto golden = [&](const std::string& file, const Bytes& frame) {
       if (write) WriteFile(folder + file, frame);
@@ -222,7 +247,8 @@ TEST(Golden, Rounds) {
     const bool masked = FindCodec(codec)->uses_noise;
     if (masked) {
       spec.noise = NoiseKind::kUniform;
-      spec.magnitude = 0.01f;
+      spec.magnitude = magnitudes.empty() ? 0.01f : 0;
+      spec.magnitudes = magnitudes;
     }
     std::vector<float> weights = Normal(1, kParams, 0.1f), plain = {1, 0.5f};
     const auto model = [&](uint32_t round) {
@@ -230,6 +256,7 @@ TEST(Golden, Rounds) {
       header.broadcast = true;
       header.run = spec.run;
       header.round = round;
+      header.noise.magnitudes = MagnitudesView(magnitudes);
       return EncodeFrame(header, {}, weights, plain).value();
     };
     golden("before.frame", model(5));
@@ -242,7 +269,8 @@ TEST(Golden, Rounds) {
       header.client = client;
       header.examples = 100 + 201 * client;
       if (masked) {
-        header.noise = {spec.noise, spec.magnitude, ClientSeed(1, 5, client)};
+        header.noise = {spec.noise, spec.magnitude, ClientSeed(1, 5, client),
+                        MagnitudesView(magnitudes)};
       }
       EncodeOptions options;
       options.entropy = client != 1;  // for the sum it makes no difference
@@ -255,6 +283,10 @@ TEST(Golden, Rounds) {
       ASSERT_TRUE(aggregator.Add(frame).ok());
     }
     ASSERT_TRUE(aggregator.Finish(weights, plain).ok());
+    if (!magnitudes.empty()) {
+      magnitudes = SteerMagnitudes(MagnitudesView(magnitudes),
+                                   aggregator.beyond(), 3, 0.1);
+    }
     golden("after.frame", model(6));
   }
 }

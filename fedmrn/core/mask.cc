@@ -67,8 +67,9 @@ HWY_INLINE hn::Vec<D> NoiseAt(D d, const uint8_t* bytes, hn::Vec<D> unit) {
 // arithmetic is ref::MaskedStep's, lane by lane.
 template <MaskKind kKind, bool kStochastic, class NoiseType>
 HWY_INLINE void StepSome(size_t count, const NoiseType* HWY_RESTRICT noise,
-                         const uint16_t* HWY_RESTRICT uniforms, float unit,
-                         float share, float learning_rate, const float* weights,
+                         const uint16_t* HWY_RESTRICT uniforms,
+                         const float* HWY_RESTRICT units, float share,
+                         float learning_rate, const float* weights,
                          const float* gradient, float* update,
                          float* effective) {
   const hn::ScalableTag<float> d;
@@ -77,7 +78,6 @@ HWY_INLINE void StepSome(size_t count, const NoiseType* HWY_RESTRICT noise,
   const size_t lanes = hn::Lanes(d);
   const auto zero = hn::Zero(d);
   const auto half = hn::Set(d, 0.5f);
-  const auto unit_v = hn::Set(d, unit);
   const auto share_v = hn::Set(d, share);
   const auto rate_v = hn::Set(d, learning_rate);
   const auto sign_bit = hn::SignBit(d);
@@ -88,7 +88,7 @@ HWY_INLINE void StepSome(size_t count, const NoiseType* HWY_RESTRICT noise,
       u = hn::Sub(u, hn::Mul(rate_v, hn::LoadU(d, gradient + i)));
       hn::StoreU(u, d, update + i);
     }
-    const auto n = NoiseAt(d, noise + i, unit_v);
+    const auto n = NoiseAt(d, noise + i, hn::LoadU(d, units + i));
     const auto a = hn::Abs(n);
     const auto n_sign = hn::And(n, sign_bit);
     const auto uniform = hn::Add(
@@ -135,7 +135,7 @@ HWY_INLINE void StepTiles(const Masking& masking, const LocalStep& at,
                           uint64_t tile, size_t tiles, const float* weights,
                           const float* gradient, float* update,
                           float* effective) {
-  const float unit = NoiseUnit(masking.noise);
+  UnitTiles units(masking.noise);
   const float share = MaskedShare(masking, at);
   // No draw can matter when every parameter is masked by a fixed rule.
   const bool needs_draws = kStochastic || share < kAlways;
@@ -157,11 +157,11 @@ HWY_INLINE void StepTiles(const Masking& masking, const LocalStep& at,
       if (j == 0 && gradient != nullptr) PrefetchFloats(gradient + next, step);
     }
     PrefetchFloats(effective + next, step);
-    StepSome<kKind, kStochastic>(step, noise.data(),
-                                 reinterpret_cast<const uint16_t*>(words), unit,
-                                 share, at.learning_rate, weights + i,
-                                 gradient == nullptr ? nullptr : gradient + i,
-                                 update + i, effective + i);
+    StepSome<kKind, kStochastic>(
+        step, noise.data(), reinterpret_cast<const uint16_t*>(words),
+        units.At(tile + i / kTile) + i % kTile, share, at.learning_rate,
+        weights + i, gradient == nullptr ? nullptr : gradient + i, update + i,
+        effective + i);
   }
 }
 
@@ -214,8 +214,9 @@ void MaskedStep(const Masking& masking, const LocalStep& at,
 // The final mask's bits of one tile, from its dither.
 template <MaskKind kKind, bool kStochastic>
 HWY_INLINE void FinalTile(const int16_t* HWY_RESTRICT odds,
-                          const uint16_t* HWY_RESTRICT dither, float unit,
-                          const float* update, uint8_t* HWY_RESTRICT bits) {
+                          const uint16_t* HWY_RESTRICT dither,
+                          const float* HWY_RESTRICT units, const float* update,
+                          uint8_t* HWY_RESTRICT bits) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<uint16_t, decltype(d)> du16;
@@ -223,7 +224,6 @@ HWY_INLINE void FinalTile(const int16_t* HWY_RESTRICT odds,
   const size_t lanes = hn::Lanes(d);
   const auto zero = hn::Zero(d);
   const auto one = hn::Set(di, 1);
-  const auto unit_v = hn::Set(d, unit);
   // A vector of four lanes fills half a byte: gather eight lanes' bits first.
   uint8_t packed[8];
   for (size_t i = 0; i < kTile; i += lanes < 8 ? 8 : lanes) {
@@ -233,7 +233,7 @@ HWY_INLINE void FinalTile(const int16_t* HWY_RESTRICT odds,
       const auto u = hn::LoadU(d, update + at);
       const auto n =
           hn::Mul(hn::ConvertTo(d, hn::PromoteTo(di, hn::Load(d16, odds + at))),
-                  unit_v);
+                  hn::LoadU(d, units + at));
       const auto a = hn::Abs(n);
       const auto along = hn::Xor(u, hn::And(n, hn::SignBit(d)));
       auto keep = hn::Gt(along, zero);
@@ -269,7 +269,7 @@ template <MaskKind kKind, bool kStochastic>
 HWY_INLINE void FinalAll(const Masking& masking, std::span<const float> update,
                          std::span<uint8_t> bits) {
   const PhiloxStream dither{masking.noise.seed, Purpose::kDither, 0};
-  const float unit = NoiseUnit(masking.noise);
+  UnitTiles units(masking.noise);
   alignas(64) int16_t odds[kTile];
   alignas(64) uint32_t words[kTile / 2];
   // Room behind the last byte: a target may store more than it means.
@@ -284,8 +284,9 @@ HWY_INLINE void FinalAll(const Masking& masking, std::span<const float> update,
     }
     NoiseTile(masking.noise, i / kTile, odds);
     if (kStochastic) PhiloxBlocks(dither, i / 8, kTile / 8, words);
-    FinalTile<kKind, kStochastic>(
-        odds, reinterpret_cast<const uint16_t*>(words), unit, u, packed);
+    FinalTile<kKind, kStochastic>(odds,
+                                  reinterpret_cast<const uint16_t*>(words),
+                                  units.At(i / kTile), u, packed);
     const size_t bytes = BytesForBits(count);
     if (count % 8 != 0) {
       packed[bytes - 1] &= static_cast<uint8_t>((1u << (count % 8)) - 1);
@@ -321,6 +322,8 @@ void MaskedStep(const Masking& masking, const LocalStep& at,
                 std::span<const float> weights, std::span<const float> gradient,
                 std::span<float> update, std::span<float> effective) {
   FEDMRN_CHECK(IsValid(masking.noise));
+  FEDMRN_CHECK(masking.noise.magnitudes.empty() ||
+               masking.noise.magnitudes.params() == update.size());
   FEDMRN_CHECK(at.step >= 1 && at.step <= at.total_steps);
   FEDMRN_CHECK(update.size() == weights.size() &&
                effective.size() == weights.size() &&
@@ -332,6 +335,8 @@ void MaskedStep(const Masking& masking, const LocalStep& at,
 void FinalMask(const Masking& masking, std::span<const float> update,
                std::span<uint8_t> bits) {
   FEDMRN_CHECK(IsValid(masking.noise));
+  FEDMRN_CHECK(masking.noise.magnitudes.empty() ||
+               masking.noise.magnitudes.params() == update.size());
   FEDMRN_CHECK(bits.size() == BytesForBits(update.size()));
   HWY_DYNAMIC_DISPATCH(FinalMask)(masking, update, bits);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "fedmrn/base/check.h"
@@ -86,28 +87,61 @@ bool IsValid(const Noise& noise) {
   switch (noise.kind) {
     case NoiseKind::kUniform:
     case NoiseKind::kGaussian:
-    case NoiseKind::kBernoulli:
+    case NoiseKind::kBernoulli: {
       // False for NaN.
-      return noise.magnitude >= kMinMagnitude &&
-             noise.magnitude <= kMaxMagnitude;
+      const auto sound = [](float magnitude) {
+        return magnitude >= kMinMagnitude && magnitude <= kMaxMagnitude;
+      };
+      if (noise.magnitudes.empty()) return sound(noise.magnitude);
+      for (size_t t = 0; t < noise.magnitudes.size(); ++t) {
+        if (!sound(noise.magnitudes[t].magnitude)) return false;
+      }
+      return noise.magnitude == 0;
+    }
     case NoiseKind::kNone:
       break;
   }
   return false;
 }
 
-float NoiseUnit(const Noise& noise) {
-  switch (noise.kind) {
+float NoiseUnit(NoiseKind kind, float magnitude) {
+  switch (kind) {
     case NoiseKind::kUniform:
-      return noise.magnitude * 0x1p-8f;
+      return magnitude * 0x1p-8f;
     case NoiseKind::kGaussian:
-      return noise.magnitude * 0x1p-12f;
+      return magnitude * 0x1p-12f;
     case NoiseKind::kBernoulli:
-      return noise.magnitude;
+      return magnitude;
     case NoiseKind::kNone:
       break;
   }
   return 0;
+}
+
+UnitTiles::UnitTiles(const Noise& noise)
+    : noise_(noise), unit_(NoiseUnit(noise.kind, noise.magnitude)) {
+  if (noise.magnitudes.empty()) end_ = std::numeric_limits<uint64_t>::max();
+}
+
+const float* UnitTiles::At(uint64_t tile) {
+  const uint64_t first = tile * kTile;
+  if (first + kTile <= filled_) return units_;
+  filled_ = first + kTile;
+  for (size_t i = 0; i < kTile;) {
+    while (first + i >= end_ && next_ < noise_.magnitudes.size()) {
+      const auto [length, magnitude] = noise_.magnitudes[next_++];
+      unit_ = NoiseUnit(noise_.kind, magnitude);
+      end_ += length;
+    }
+    const size_t count = first + i >= end_
+                             ? kTile - i  // behind the last
+                             : std::min<uint64_t>(kTile - i, end_ - first - i);
+    std::fill_n(units_ + i, count, unit_);
+    // A tensor that fills the tile may fill those behind it as well.
+    if (count == kTile) filled_ = std::max(filled_, end_);
+    i += count;
+  }
+  return units_;
 }
 
 int32_t MaxOdd(NoiseKind kind) {
@@ -136,15 +170,16 @@ void NoiseOdds(const Noise& noise, uint64_t first, std::span<int16_t> odds) {
 }
 
 void NoiseValues(const Noise& noise, uint64_t first, std::span<float> values) {
-  const float unit = NoiseUnit(noise);
+  UnitTiles units(noise);
   int16_t odds[kTile];
   for (size_t done = 0; done < values.size();) {
-    const size_t count =
-        std::min(kTile - static_cast<size_t>((first + done) % kTile),
-                 values.size() - done);
-    NoiseOdds(noise, first + done, {odds, count});
+    const uint64_t at = first + done;
+    const size_t skip = at % kTile;
+    const size_t count = std::min(kTile - skip, values.size() - done);
+    NoiseOdds(noise, at, {odds, count});
+    const float* unit = units.At(at / kTile) + skip;
     for (size_t i = 0; i < count; ++i) {
-      values[done + i] = static_cast<float>(odds[i]) * unit;
+      values[done + i] = static_cast<float>(odds[i]) * unit[i];
     }
     done += count;
   }
@@ -185,7 +220,13 @@ void NoiseValues(const Noise& noise, uint64_t first, std::span<float> values) {
   for (size_t n = 0; n < values.size(); ++n) {
     int16_t odd;
     ref::NoiseOdds(noise, first + n, {&odd, 1});
-    values[n] = static_cast<float>(odd) * NoiseUnit(noise);
+    float magnitude = noise.magnitude;
+    uint64_t end = 0;  // of the tensor that parameter first + n is in
+    for (size_t t = 0; t < noise.magnitudes.size() && first + n >= end; ++t) {
+      magnitude = noise.magnitudes[t].magnitude;
+      end += noise.magnitudes[t].length;
+    }
+    values[n] = static_cast<float>(odd) * NoiseUnit(noise.kind, magnitude);
   }
 }
 

@@ -19,6 +19,9 @@
 #include <cstdint>
 #include <span>
 
+#include "fedmrn/core/magnitude.h"
+#include "fedmrn/core/tile.h"
+
 namespace fedmrn {
 
 // On the wire: never renumber.
@@ -31,8 +34,9 @@ enum class NoiseKind : uint8_t {
 
 struct Noise {
   NoiseKind kind = NoiseKind::kUniform;
-  float magnitude = 0.01f;
+  float magnitude = 0.01f;  // of all; 0 if `magnitudes` are there
   uint64_t seed = 0;
+  MagnitudesView magnitudes = {};  // of each tensor, or none
 };
 
 // What a sound magnitude is: finite, and no unit or weighted sum of it can
@@ -40,8 +44,25 @@ struct Noise {
 inline constexpr float kMinMagnitude = 0x1p-64f, kMaxMagnitude = 0x1p10f;
 bool IsValid(const Noise& noise);
 
-// The noise of odd integer 1. Exact: the magnitude times a power of two.
-float NoiseUnit(const Noise& noise);
+// The noise of odd integer 1. Exact: a magnitude times a power of two.
+float NoiseUnit(NoiseKind kind, float magnitude);
+
+// The units of a tile's parameters, for tiles in rising order. Not thread-safe.
+class UnitTiles {
+ public:
+  explicit UnitTiles(const Noise& noise);
+  // kTile units, valid until the next call. Behind the last tensor its unit
+  // goes on.
+  const float* At(uint64_t tile);
+
+ private:
+  Noise noise_;
+  size_t next_ = 0;      // tensor
+  uint64_t end_ = 0;     // of the one before it
+  float unit_;           // its
+  uint64_t filled_ = 0;  // units_ are those of all tiles that end by here
+  alignas(64) float units_[kTile];
+};
 
 // The largest |odd_i| of a kind.
 int32_t MaxOdd(NoiseKind kind);

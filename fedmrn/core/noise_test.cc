@@ -117,7 +117,8 @@ TEST(Noise, StaysInItsRange) {
   for (NoiseKind kind : kKinds) {
     const Noise noise{kind, 0.005f, 3};
     NoiseValues(noise, 0, values);
-    const float most = static_cast<float>(MaxOdd(kind)) * NoiseUnit(noise);
+    const float most = static_cast<float>(MaxOdd(kind)) *
+                       NoiseUnit(noise.kind, noise.magnitude);
     for (float v : values) ASSERT_LE(std::fabs(v), most);
     if (kind != NoiseKind::kGaussian) {
       EXPECT_LE(most, 0.005f);

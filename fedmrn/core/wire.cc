@@ -48,8 +48,8 @@ Header ReadHeader(ByteView frame) {
   return header;
 }
 
-void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
-                 uint32_t plain_bytes, uint8_t* frame) {
+void WriteHeader(const FrameHeader& header, uint32_t extension_bytes,
+                 uint64_t payload_bytes, uint32_t plain_bytes, uint8_t* frame) {
   kMagic.Store(kMagicValue, frame);
   kVersion.Store(kFrameVersion, frame);
   kCodec.Store(static_cast<uint8_t>(header.codec), frame);
@@ -70,7 +70,18 @@ void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
   kCodecParam.Store(header.codec_param, frame);
   kPlainBytes.Store(plain_bytes, frame);
   kRun.Store(header.run, frame);
-  kExtensionBytes.Store(0, frame);
+  kExtensionBytes.Store(extension_bytes, frame);
+}
+
+Bytes ExtensionsOf(const FrameHeader& header) {
+  Bytes extensions;
+  const ByteView magnitudes = header.noise.magnitudes.bytes();
+  if (!magnitudes.empty()) {
+    AppendLe(kMagnitudes, extensions);
+    AppendLe(static_cast<uint16_t>(magnitudes.size()), extensions);
+    AppendLe(magnitudes, extensions);
+  }
+  return extensions;
 }
 
 uint64_t ComputeChecksum(ByteView frame) {

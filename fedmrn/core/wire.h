@@ -57,6 +57,8 @@ inline constexpr uint8_t kPlainDeltaFlag = 4;
 // does not know, but refuses those from here on.
 inline constexpr uint16_t kMustUnderstand = 0x8000;
 inline constexpr size_t kExtensionHeadBytes = 4;
+// Never renumber.
+inline constexpr uint16_t kMagnitudes = 0x8001;  // magnitude.h
 
 // What the shortest frame of any version has: a header, no payload and a
 // checksum.
@@ -103,8 +105,11 @@ Header ReadHeader(ByteView frame);
 
 // The inverse, with the magic and this version's constants; what the flags say
 // is taken from the header's own bools.
-void WriteHeader(const FrameHeader& header, uint64_t payload_bytes,
-                 uint32_t plain_bytes, uint8_t* frame);
+void WriteHeader(const FrameHeader& header, uint32_t extension_bytes,
+                 uint64_t payload_bytes, uint32_t plain_bytes, uint8_t* frame);
+
+// The extensions of a frame with this header: what of it has no field.
+Bytes ExtensionsOf(const FrameHeader& header);
 
 // The checksum that a frame should end in, over all bytes before it, and the
 // one that it does end in. A frame has at least kFrameChecksumBytes.

@@ -86,7 +86,7 @@ TEST(Wire, HeadersComeBack) {
   header.plain_count = 8;
   header.run = uint64_t{10} << 40;
   Bytes bytes(kFrameHeaderBytes, 0xFF);
-  WriteHeader(header, uint64_t{9} << 40, 11, bytes.data());
+  WriteHeader(header, 0, uint64_t{9} << 40, 11, bytes.data());
   EXPECT_TRUE(HasMagic(bytes));
   EXPECT_EQ(std::string(bytes.begin(), bytes.begin() + 4), "FMRN");
 

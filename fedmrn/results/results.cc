@@ -57,6 +57,8 @@ const Column kColumns[] = {
      Column::kMayBeEmpty, false},
     {"personal_accuracy_worst", &RoundRow::personal_score_worst,
      Column::kMayBeEmpty, false},
+    {"magnitude", &RoundRow::magnitude, Column::kMayBeEmpty, false},
+    {"share_of_ones", &RoundRow::share_of_ones, Column::kMayBeEmpty, false},
 };
 
 using Columns = std::vector<Column>;

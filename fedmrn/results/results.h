@@ -51,6 +51,11 @@ struct RoundRow {
   double personal_score = std::nan("");
   double personal_score_p10 = std::nan("");
   double personal_score_worst = std::nan("");
+  // Of noise whose magnitudes are steered, over all tensors and clients: the
+  // geometric mean of the magnitudes, and the share of ones in binary masks
+  // (signed ones: of updates beyond their thresholds).
+  double magnitude = std::nan("");
+  double share_of_ones = std::nan("");
 };
 
 // Seconds are rounded to milliseconds, NaN is an empty field, every other

@@ -113,6 +113,22 @@ TEST(RoundsCsv, ColumnsOfWhatWasMeasured) {
   EXPECT_FALSE(ParseRoundsCsv(header + ",train_speed\n"));
 }
 
+TEST(RoundsCsv, SteeredMagnitudesHaveTwoColumnsMore) {
+  std::vector<RoundRow> rows = Rows();
+  for (RoundRow& row : rows) {
+    row.magnitude = 0.0625 * row.round;
+    row.share_of_ones = 0.125;
+  }
+  const std::string csv = RoundsCsv(rows);
+  EXPECT_TRUE(csv.starts_with(std::string(kHeader, sizeof(kHeader) - 2) +
+                              ",magnitude,share_of_ones\n1,,,"));
+  const Result<std::vector<RoundRow>> read = ParseRoundsCsv(csv);
+  ASSERT_TRUE(read) << read.error().ToString();
+  EXPECT_EQ((*read)[1].magnitude, 0.125);
+  EXPECT_EQ((*read)[1].share_of_ones, 0.125);
+  EXPECT_TRUE(std::isnan((*read)[1].mean_iou));
+}
+
 // A file that was cut anywhere but between two lines is refused, by its line.
 TEST(RoundsCsv, RefusesEveryHalfWrittenFile) {
   const std::string whole = RoundsCsv(Rows());

@@ -103,6 +103,8 @@ Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
     PutScalar("uplink_megabytes", static_cast<double>(uplink_bytes) / 1e6,
               summary);
     PutScalar("uplink_bits_per_param", row.uplink_bits_per_param, summary);
+    PutScalar("magnitude", row.magnitude, summary);
+    PutScalar("share_of_ones", row.share_of_ones, summary);
     PutScalar("train_seconds", row.train_s, summary);
     PutScalar("dropped", row.dropped, summary);
     PutScalar("train_loss", row.train_loss, summary);

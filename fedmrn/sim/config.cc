@@ -72,7 +72,8 @@ std::string Expected(const ConfigRow& row, const Range& range) {
   if (row.key.type == "true/false") return "true or false";
   if (row.key.type == "text") return "text in quotes";
   const bool integer = row.key.type == "integer";
-  return (integer ? "an integer " : "a number ") + RangeText(range, integer);
+  return (integer ? "an integer " : "a number ") + RangeText(range, integer) +
+         (range.word.empty() ? "" : " or " + Quoted(range.word));
 }
 
 std::string UnknownSection(std::string_view name) {
@@ -131,6 +132,11 @@ struct Storer {
 
   template <std::floating_point T>
   bool operator()(T* place) {
+    if (const auto* text = node.as_string();
+        text != nullptr && !range.word.empty() && text->get() == range.word) {
+      *place = static_cast<T>(range.word_value);
+      return true;
+    }
     if (!node.is_number()) return false;
     const double value = *node.value<double>();
     if (!range.Has(value)) return false;
@@ -347,10 +353,10 @@ class Parser {
       config_.train.lr_rounds = config_.rounds.count;
     }
     auto& mask = config_.method.mask;
-    if (!Given("method.magnitude")) {
-      const double usual = model.magnitude * method.times_usual_noise;
-      mask.magnitude = static_cast<float>(usual > 0 ? usual : method.magnitude);
-    }
+    const double usual = model.magnitude * method.times_usual_noise;
+    mask.first_magnitude =
+        static_cast<float>(usual > 0 ? usual : method.magnitude);
+    if (!Given("method.magnitude")) mask.magnitude = mask.first_magnitude;
     // The codec draws the mask that training ends with.
     config_.method.codec.stochastic = mask.stochastic;
     config_.method.codec.scale = mask.magnitude;
@@ -387,9 +393,21 @@ class Parser {
                  text(rounds.clients_per_round));
     }
     const train::Method& method = *train::FindMethod(config_.method.name);
-    const float magnitude = config_.method.mask.magnitude;
-    if (Sound({"method.magnitude", "method.name"}) &&
-        FindCodec(method.codec)->uses_noise && magnitude < kMinMagnitude) {
+    const train::MaskSettings& mask = config_.method.mask;
+    const float magnitude = mask.magnitude;
+    const bool has_noise = FindCodec(method.codec)->uses_noise;
+    if (Sound({"method.magnitude", "method.name"}) && mask.steered() &&
+        !has_noise) {
+      Refuse({"method.magnitude"}, "must be a number for " +
+                                       config_.method.name +
+                                       ": it has no noise to steer");
+    } else if (Sound({"method.magnitude", "method.stochastic"}) &&
+               mask.steered() && !mask.stochastic) {
+      Refuse({"method.magnitude"},
+             "must be a number where method.stochastic is false: the share of "
+             "ones by which \"auto\" steers is then the same for any");
+    } else if (Sound({"method.magnitude", "method.name"}) && has_noise &&
+               !mask.steered() && magnitude < kMinMagnitude) {
       Refuse({"method.magnitude"},
              "must be a number above 0 (2^-64 or more) and at most 16 for " +
                  config_.method.name + ", not " + NumberText(magnitude));

@@ -35,6 +35,10 @@ struct Writer {
   std::string operator()(const std::string* v) const { return Quoted(*v); }
   template <std::floating_point T>
   std::string operator()(const T* v) const {
+    const auto* range = std::get_if<Range>(&check);
+    if (range != nullptr && !range->word.empty() && *v == range->word_value) {
+      return Quoted(range->word);
+    }
     return NumberText(*v);
   }
   template <std::integral T>

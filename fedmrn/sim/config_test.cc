@@ -101,6 +101,7 @@ TEST(ConfigTest, Example) {
       {"method.name", "\"fedmrn\""},
       {"method.noise", "\"uniform\""},
       {"method.magnitude", "0.01"},
+      {"method.target_ones", "0.1"},
       {"method.stochastic", "true"},
       {"method.progressive", "true"},
       {"method.coding", "\"entropy\""},
@@ -315,9 +316,25 @@ TEST(ConfigTest, Mistakes) {
        "a.toml:3: method.magnitude: must be a number above 0 (2^-64 or more) "
        "and at most 16 for fedmrns, not 1e-30"},
       {"[method]\nmagnitude = -1",
-       "a.toml:2: method.magnitude: must be a number from 0 to 16, not -1"},
+       "a.toml:2: method.magnitude: must be a number from 0 to 16 or \"auto\", "
+       "not -1"},
       {"[method]\nmagnitude = 17",
-       "a.toml:2: method.magnitude: must be a number from 0 to 16, not 17"},
+       "a.toml:2: method.magnitude: must be a number from 0 to 16 or \"auto\", "
+       "not 17"},
+      {"[method]\nmagnitude = \"most\"",
+       "a.toml:2: method.magnitude: must be a number from 0 to 16 or \"auto\", "
+       "not \"most\""},
+      {"[method]\nname = \"signsgd\"\nmagnitude = \"auto\"",
+       "a.toml:3: method.magnitude: must be a number for signsgd: it has no "
+       "noise to steer"},
+      {"[method]\nstochastic = false\nmagnitude = \"auto\"",
+       "a.toml:3: method.magnitude: must be a number where method.stochastic "
+       "is "
+       "false: the share of ones by which \"auto\" steers is then the same for "
+       "any"},
+      {"[method]\ntarget_ones = 0.5",
+       "a.toml:2: method.target_ones: must be a number above 0 and below 0.5, "
+       "not 0.5"},
       {"[method]\nkeep = 0",
        "a.toml:2: method.keep: must be a number above 0 and at most 1, not 0"},
       {"[method]\nbits = 5",
@@ -414,6 +431,20 @@ TEST(ConfigTest, AllMistakesInOneGo) {
                      "clients_per_round = 200"),
             "a.toml:2: partition.clients: must be an integer of at least 1, "
             "not 0");
+}
+
+TEST(ConfigTest, MagnitudesThatTheServerSteers) {
+  for (const char* setting :
+       {"method.magnitude=auto", "--method.magnitude=\"auto\""}) {
+    const Config config = MustParse("", {setting, "method.name=fedmrns"});
+    EXPECT_TRUE(config.method.mask.steered());
+    EXPECT_EQ(config.method.mask.first_magnitude, 0.005f);
+    EXPECT_EQ(config.method.mask.target_ones, 0.1);
+    const std::string text = ConfigToml(config);
+    EXPECT_NE(text.find("magnitude = \"auto\"\n"), std::string::npos);
+    EXPECT_EQ(ConfigToml(MustParse(text)), text);
+  }
+  EXPECT_FALSE(MustParse("").method.mask.steered());
 }
 
 TEST(ConfigTest, WhatIsPossibleAfterAll) {

@@ -97,7 +97,12 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
   const Stopwatch step;
   FEDMRN_TRY(ServerStep(config, round, sum, threads, model));
   FEDMRN_TRY(context.executor.Commit(round, counted));
-  book.Step(sum, step.seconds());
+  const MagnitudesView magnitudes(model.magnitudes);
+  book.Step(sum, magnitudes, step.seconds());
+  if (!magnitudes.empty()) {
+    model.magnitudes = SteerMagnitudes(magnitudes, sum.beyond(), sum.clients(),
+                                       config.method.mask.target_ones);
+  }
   if (!context.save_frames.empty()) {
     FEDMRN_TRY(SaveFrames(context, round, broadcast, frames, model));
   }
@@ -179,7 +184,8 @@ RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
   spec.codec = train::CodecOf(*train::FindMethod(config.method.name), settings);
   if (FindCodec(spec.codec)->uses_noise) {
     spec.noise = settings.mask.noise;
-    spec.magnitude = settings.mask.magnitude;
+    spec.magnitude = settings.mask.steered() ? 0 : settings.mask.magnitude;
+    spec.magnitudes = model.magnitudes;
   }
   if (config.rounds.weight == ClientWeight::kBatches) {
     spec.examples_per_weight = config.train.batch;
@@ -212,6 +218,7 @@ Result<Bytes> EncodeModel(const Config& config, uint64_t fingerprint,
   header.run = RunId(config);
   header.round = round;
   header.fingerprint = fingerprint;
+  header.noise.magnitudes = MagnitudesView(model.magnitudes);
   return EncodeFrame(header, {}, model.weights, model.plain);
 }
 

@@ -51,8 +51,17 @@ bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
   return false;
 }
 
-void RoundBook::Step(const Aggregator& sum, double seconds) {
+void RoundBook::Step(const Aggregator& sum, const MagnitudesView& magnitudes,
+                     double seconds) {
   row_.clients = static_cast<uint32_t>(sum.clients());
+  if (!magnitudes.empty()) {
+    uint64_t ones = 0;
+    for (const uint64_t of_tensor : sum.beyond()) ones += of_tensor;
+    row_.magnitude = MeanMagnitude(magnitudes);
+    row_.share_of_ones =
+        static_cast<double>(ones) /
+        static_cast<double>(sum.clients() * magnitudes.params());
+  }
   row_.aggregate_s += seconds;
 }
 

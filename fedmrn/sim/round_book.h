@@ -27,8 +27,10 @@ class RoundBook {
   bool Receive(uint32_t client, const Result<client::Answer>& answer,
                Aggregator& sum, int threads);
 
-  // The model has made its step from the sum, which took so long.
-  void Step(const Aggregator& sum, double seconds);
+  // The model has made its step from the sum, which took so long. The clients'
+  // noise had these magnitudes, if they were steered.
+  void Step(const Aggregator& sum, const MagnitudesView& magnitudes,
+            double seconds);
 
   const std::string& last_failure() const { return last_failure_; }
   // Whether every answer so far held something that is no number.

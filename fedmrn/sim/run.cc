@@ -111,6 +111,8 @@ class RunFolder {
     state.model.plain.resize(frame->plain_count);
     DecodeUpdate(*frame, state.model.weights);
     frame->CopyPlain(state.model.plain);
+    const ByteView magnitudes = frame->noise.magnitudes.bytes();
+    state.model.magnitudes.assign(magnitudes.begin(), magnitudes.end());
     return std::optional(std::move(state));
   }
 
@@ -245,6 +247,10 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     state.model.weights.resize(task.model.layout.coded_params());
     state.model.plain.resize(task.model.layout.plain_values());
     task.model.initialize(config.seed, state.model.weights, state.model.plain);
+    if (config.method.mask.steered()) {
+      state.model.magnitudes = MagnitudeBytes(
+          task.model.layout.segments(), config.method.mask.first_magnitude);
+    }
     const train::Method& method = *train::FindMethod(config.method.name);
     if (method.initialize != nullptr) {
       method.initialize(config.seed, state.model.weights);

@@ -247,6 +247,42 @@ TEST_F(Runs, ThePatienceOfARunAndItsBestModel) {
   EXPECT_EQ(Read("model.pt"), best_model);
 }
 
+// The magnitudes are part of what a checkpoint keeps, and nothing but the
+// frames' bytes depends on how masks are coded.
+TEST_F(Runs, SteeredMagnitudes) {
+  for (const char* method : {"fedmrn", "fedmrns"}) {
+    SCOPED_TRACE(method);
+    const auto steered = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> settings = {
+          std::string("method.name=") + method, "method.noise=bernoulli",
+          "method.magnitude=auto", "rounds.count=6"};
+      settings.insert(settings.end(), more.begin(), more.end());
+      return Tiny(settings);
+    };
+    const Config config = steered({});
+    const RunResult expected = Undisturbed(config);
+    fs::remove_all(out_);
+    StopAfter(config, 2);
+    StopAfter(config, 4, true);
+    ExpectSame(Resume(steered({"run.workers=2"})), expected);
+    EXPECT_EQ(Undisturbed(steered({"method.coding=plain"})).model_sha256,
+              expected.model_sha256);
+    const RunResult more = Undisturbed(steered({"method.target_ones=0.2"}));
+    EXPECT_NEAR(more.rows.back().share_of_ones, 0.2, 0.04);
+
+    // From the method's own magnitude, within what a round may change.
+    EXPECT_NEAR(expected.rows.front().magnitude,
+                config.method.mask.first_magnitude, 1e-8);
+    for (size_t i = 1; i < expected.rows.size(); ++i) {
+      const double change =
+          expected.rows[i].magnitude / expected.rows[i - 1].magnitude;
+      EXPECT_GE(change, 0.5 - 1e-6);
+      EXPECT_LE(change, 2 + 1e-6);
+    }
+    EXPECT_NEAR(expected.rows.back().share_of_ones, 0.1, 0.02);
+  }
+}
+
 // What clients keep goes on too: here on disk, in the undisturbed run in
 // memory.
 TEST_F(Runs, ClientStatesAreResumed) {

@@ -8,10 +8,7 @@ namespace {
 
 bool Train(MaskKind kind, const ClientWork& work, LocalModel& local) {
   const MaskSettings& mask = work.method.mask;
-  const Masking masking{kind,
-                        mask.stochastic,
-                        mask.progressive,
-                        {mask.noise, mask.magnitude, work.noise_seed},
+  const Masking masking{kind, mask.stochastic, mask.progressive, work.noise,
                         work.draw_seed};
   const float lr = work.train.lr;
   std::vector<float>& u = local.update;

@@ -40,11 +40,18 @@ float LearningRate(const TrainSettings& train, uint32_t round);
 // Local steps of an epoch; at least one.
 size_t StepsPerEpoch(const TrainSettings& train, size_t examples);
 
+// In a magnitude's place: each tensor has its own, which the server steers.
+inline constexpr float kAutoMagnitude = -1;
+
 struct MaskSettings {
   NoiseKind noise = NoiseKind::kUniform;
   float magnitude = 0.01f;
-  bool stochastic = true;   // SM; false: DM
-  bool progressive = true;  // PM
+  float first_magnitude = 0.01f;  // of those that are steered: the method's
+  double target_ones = 0.1;       // to which share of ones they are steered
+  bool stochastic = true;         // SM; false: DM
+  bool progressive = true;        // PM
+
+  bool steered() const { return magnitude == kAutoMagnitude; }
 };
 
 // What a method can be told beyond how to train; each uses its own part.
@@ -76,7 +83,7 @@ struct ClientWork {
   std::span<const float> weights;  // the global model's, frozen
   uint64_t model_seed = 0;         // shared by all, for methods with a model
                                    // that follows from it
-  uint64_t noise_seed = 0;         // goes on the wire
+  Noise noise = {};                // goes on the wire, if the method has any
   uint64_t draw_seed = 0;          // never leaves the client
   // What the client keeps from round to round; empty at first.
   std::vector<float>& state;

@@ -27,10 +27,18 @@ class Client {
   }
 
   bool Train(const char* method) {
-    return FindMethod(method)->train(
-        {task_, learner_, train, settings, examples_, weights, 33, 11, 22,
-         state, after_step},
-        local);
+    return FindMethod(method)->train({task_,
+                                      learner_,
+                                      train,
+                                      settings,
+                                      examples_,
+                                      weights,
+                                      33,
+                                      {mask.noise, mask.magnitude, 11},
+                                      22,
+                                      state,
+                                      after_step},
+                                     local);
   }
   Masking MaskingOf(MaskKind kind) const {
     return {kind,

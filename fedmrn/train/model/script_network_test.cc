@@ -341,7 +341,7 @@ TEST(TorchScriptModel, FedAvgIsLibTorchsSgd) {
   TrainSettings train{.epochs = 2, .batch = 4, .lr = 0.01f};
   const auto learner = task->make_learner();
   ASSERT_TRUE(FindMethod("fedavg")->train(
-      {*task, *learner, train, {}, kExamples, weights, 33, 11, 22, state, {}},
+      {*task, *learner, train, {}, kExamples, weights, 33, {}, 22, state, {}},
       local));
 
   Module module = Load(path);
@@ -403,18 +403,19 @@ TEST(TorchScriptModel, EveryMethodTrainsIt) {
       if (method.initialize != nullptr) method.initialize(33, weights);
       const TrainSettings train{.epochs = 2, .batch = 4, .lr = 0.01f};
       const auto learner = task->make_learner();
-      ASSERT_TRUE(method.train({*task,
-                                *learner,
-                                train,
-                                settings,
-                                kExamples,
-                                weights,
-                                33,
-                                11,
-                                22,
-                                state,
-                                {}},
-                               local));
+      ASSERT_TRUE(
+          method.train({*task,
+                        *learner,
+                        train,
+                        settings,
+                        kExamples,
+                        weights,
+                        33,
+                        {.magnitude = settings.mask.magnitude, .seed = 11},
+                        22,
+                        state,
+                        {}},
+                       local));
       EXPECT_NE(local.plain, before) << method.name;
       result = local.update;
       result.insert(result.end(), local.plain.begin(), local.plain.end());
