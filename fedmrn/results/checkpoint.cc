@@ -14,11 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file: this line, the start time (8 bytes), six sections, each a length
+// The file: this line, the start time (8 bytes), seven sections, each a length
 // (8 bytes) and its bytes (config as TOML, rows as CSV, the model as a frame,
-// the list of client states, SHA-256 of the data and of the model's file), and
-// the SHA-256 of all before it, in 64 digits. Numbers are little-endian.
-constexpr std::string_view kMagic = "FedMRN checkpoint 3\n";
+// the server's moments, the list of client states, SHA-256 of the data and of
+// the model's file), and the SHA-256 of all before it, in 64 digits. Numbers
+// are little-endian.
+constexpr std::string_view kMagic = "FedMRN checkpoint 4\n";
 constexpr std::string_view kEnding = ".checkpoint";
 constexpr size_t kHashDigits = 64;
 constexpr size_t kKept = 2;
@@ -51,6 +52,7 @@ Bytes EncodeCheckpoint(const Checkpoint& checkpoint) {
   AppendSection(bytes, AsBytes(checkpoint.config));
   AppendSection(bytes, AsBytes(RoundsCsv(checkpoint.rows)));
   AppendSection(bytes, checkpoint.model);
+  AppendSection(bytes, checkpoint.moments);
   AppendSection(bytes, AsBytes(checkpoint.client_states));
   AppendSection(bytes, AsBytes(checkpoint.inputs.data_sha256));
   AppendSection(bytes, AsBytes(checkpoint.inputs.model_file_sha256));
@@ -75,7 +77,7 @@ Result<Checkpoint> DecodeCheckpoint(ByteView bytes) {
   checkpoint.started =
       static_cast<int64_t>(LoadLe<uint64_t>(hashed.data() + kMagic.size()));
   ByteView rest = hashed.subspan(kMagic.size() + 8);
-  ByteView sections[6];
+  ByteView sections[7];
   for (ByteView& section : sections) {
     if (rest.size() < 8) return bad("ends too early");
     const uint64_t size = LoadLe<uint64_t>(rest.data());
@@ -90,9 +92,10 @@ Result<Checkpoint> DecodeCheckpoint(ByteView bytes) {
   if (!rows) return bad("has bad rows: " + rows.error().ToString());
   checkpoint.rows = std::move(*rows);
   checkpoint.model.assign(sections[2].begin(), sections[2].end());
-  checkpoint.client_states = AsText(sections[3]);
-  checkpoint.inputs = {std::string(AsText(sections[4])),
-                       std::string(AsText(sections[5]))};
+  checkpoint.moments.assign(sections[3].begin(), sections[3].end());
+  checkpoint.client_states = AsText(sections[4]);
+  checkpoint.inputs = {std::string(AsText(sections[5])),
+                       std::string(AsText(sections[6]))};
   const Result<FrameView> model = ParseFrame(checkpoint.model);
   if (!model) return bad("has a bad model: " + model.error().ToString());
   if (!model->broadcast) return bad("has an update in the model's place");
