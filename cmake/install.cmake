@@ -30,7 +30,7 @@ if(TARGET fedmrn_cli)
   fedmrn_install_headers(client client.h fault_settings.h states.h)
   fedmrn_install_headers(results confusion.h results.h summary.h)
   fedmrn_install_headers(sim compare.h config.h executor.h grid.h model.h
-    partition.h progress.h round.h run.h workers.h)
+    partition.h progress.h round.h run.h sampling.h server_optimizer.h workers.h)
   fedmrn_install_headers(cli main.h)
   foreach(part base train client results sim theory report cli)
     add_library(fedmrn::${part} ALIAS fedmrn_${part})

@@ -114,8 +114,8 @@ void AddAggregate(Verb program) {
       "  fedmrn aggregate frames/round-000001/client-*.frame \\\n"
       "    --model frames/round-000001/before.frame --out mine.frame\n"
       "  cmp mine.frame frames/round-000001/after.frame\n\n"
-      "The mean of the updates is added to the model, as all methods do but\n"
-      "fedpm and fedsparsify.");
+      "The mean of the updates is added to the model, as a server without an\n"
+      "optimizer does for all methods but fedpm and fedsparsify.");
   auto arguments = std::make_shared<AggregateArguments>();
   verb.AddOption("FRAMES", arguments->frames, "The clients' frames").Required();
   verb.AddOption("--model", arguments->model, "The broadcast they started from")

@@ -98,7 +98,8 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
                                .noise = NoiseOf(seeds.noise),
                                .draw_seed = seeds.draw,
                                .state = state,
-                               .after_step = after_step};
+                               .after_step = after_step,
+                               .plain = bench_.plain};
   client::Answer answer;
   if (!settings_.method->train(work, bench_.local)) {
     return Error{ErrorCode::kStopped, "stopped in its training"};

@@ -14,15 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file: this line, the start time (8 bytes), sections, each a length (8
-// bytes) and its bytes (config as TOML, rows as CSV, the model as a frame, the
-// list of client states, SHA-256 of the data and of the model's file; after
-// these six, which older files may end with: the confusion matrices), and the
-// SHA-256 of all before it, in 64 digits. Numbers are little-endian.
-constexpr std::string_view kMagic = "FedMRN checkpoint 3\n";
+// The file: this line, the start time (8 bytes), eight sections, each a length
+// (8 bytes) and its bytes (config as TOML, rows as CSV, the model as a frame,
+// the server's moments, the list of client states, SHA-256 of the data and of
+// the model's file, the confusion matrices), and the SHA-256 of all before it,
+// in 64 digits. Numbers are little-endian.
+constexpr std::string_view kMagic = "FedMRN checkpoint 4\n";
 constexpr std::string_view kEnding = ".checkpoint";
 constexpr size_t kHashDigits = 64;
-constexpr size_t kOldestSections = 6, kSections = 7;
+constexpr size_t kSections = 8;
 constexpr size_t kKept = 2;
 
 // Newest first.
@@ -53,6 +53,7 @@ Bytes EncodeCheckpoint(const Checkpoint& checkpoint) {
   AppendSection(bytes, AsBytes(checkpoint.config));
   AppendSection(bytes, AsBytes(RoundsCsv(checkpoint.rows)));
   AppendSection(bytes, checkpoint.model);
+  AppendSection(bytes, checkpoint.moments);
   AppendSection(bytes, AsBytes(checkpoint.client_states));
   AppendSection(bytes, AsBytes(checkpoint.inputs.data_sha256));
   AppendSection(bytes, AsBytes(checkpoint.inputs.model_file_sha256));
@@ -78,14 +79,13 @@ Result<Checkpoint> DecodeCheckpoint(ByteView bytes) {
   checkpoint.started =
       static_cast<int64_t>(LoadLe<uint64_t>(hashed.data() + kMagic.size()));
   ByteView rest = hashed.subspan(kMagic.size() + 8);
-  std::vector<ByteView> sections;
-  while (sections.size() < kOldestSections ||
-         (sections.size() < kSections && !rest.empty())) {
+  ByteView sections[kSections];
+  for (ByteView& section : sections) {
     if (rest.size() < 8) return bad("ends too early");
     const uint64_t size = LoadLe<uint64_t>(rest.data());
     rest = rest.subspan(8);
     if (size > rest.size()) return bad("ends too early");
-    sections.push_back(rest.first(size));
+    section = rest.first(size);
     rest = rest.subspan(size);
   }
   if (!rest.empty()) return bad("has bytes behind its end");
@@ -94,14 +94,13 @@ Result<Checkpoint> DecodeCheckpoint(ByteView bytes) {
   if (!rows) return bad("has bad rows: " + rows.error().ToString());
   checkpoint.rows = std::move(*rows);
   checkpoint.model.assign(sections[2].begin(), sections[2].end());
-  checkpoint.client_states = AsText(sections[3]);
-  checkpoint.inputs = {std::string(AsText(sections[4])),
-                       std::string(AsText(sections[5]))};
-  if (sections.size() > kOldestSections) {
-    Result<Confusions> confusions = ParseConfusions(AsText(sections[6]));
-    if (!confusions) return bad(confusions.error().message);
-    checkpoint.confusions = std::move(*confusions);
-  }
+  checkpoint.moments.assign(sections[3].begin(), sections[3].end());
+  checkpoint.client_states = AsText(sections[4]);
+  checkpoint.inputs = {std::string(AsText(sections[5])),
+                       std::string(AsText(sections[6]))};
+  Result<Confusions> confusions = ParseConfusions(AsText(sections[7]));
+  if (!confusions) return bad(confusions.error().message);
+  checkpoint.confusions = std::move(*confusions);
   const Result<FrameView> model = ParseFrame(checkpoint.model);
   if (!model) return bad("has a bad model: " + model.error().ToString());
   if (!model->broadcast) return bad("has an update in the model's place");

@@ -19,6 +19,7 @@ struct Checkpoint {
   int64_t started = 0;  // of the run, in seconds since 1970
   std::vector<RoundRow> rows;
   Bytes model;                // a broadcast frame
+  Bytes moments;              // of the server's optimizer, little-endian floats
   std::string client_states;  // ClientStates::List
   Inputs inputs;
   Confusions confusions = {};

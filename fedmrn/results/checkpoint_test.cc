@@ -35,6 +35,7 @@ Checkpoint After(uint32_t rounds) {
   header.round = rounds;
   header.fingerprint = 99;
   checkpoint.model = *EncodeFrame(header, {}, Normal(rounds, 30), Normal(2, 3));
+  checkpoint.moments = {1, 2, 3, static_cast<uint8_t>(rounds)};
   checkpoint.client_states = "7-" + std::to_string(rounds) + "\n";
   checkpoint.confusions.last = {rounds, {1, 2, 3, 4}};
   return checkpoint;
@@ -45,6 +46,7 @@ void ExpectSame(const Checkpoint& a, const Checkpoint& b) {
   EXPECT_EQ(a.started, b.started);
   EXPECT_EQ(RoundsCsv(a.rows), RoundsCsv(b.rows));
   EXPECT_EQ(a.model, b.model);
+  EXPECT_EQ(a.moments, b.moments);
   EXPECT_EQ(a.client_states, b.client_states);
   EXPECT_EQ(a.rounds_done(), b.rounds_done());
   EXPECT_EQ(a.confusions, b.confusions);

@@ -87,7 +87,7 @@ std::string UnknownSection(std::string_view name) {
 std::string UnknownKey(std::string_view name) {
   const std::string_view bare = BareName(name);
   const auto distance = [&](const ConfigRow& row) {
-    return std::tuple(EditDistance(bare, row.key.short_name),
+    return std::tuple(EditDistance(bare, BareName(row.key.name)),
                       EditDistance(name, row.key.name));
   };
   const ConfigRow& best = *std::ranges::min_element(ConfigRows(), {}, distance);
@@ -102,7 +102,7 @@ std::string UnknownKey(std::string_view name) {
   std::vector<std::string_view> names;
   for (const ConfigRow& row : ConfigRows()) {
     if (SectionOf(row.key.name) == section) {
-      names.push_back(row.key.short_name);
+      names.push_back(BareName(row.key.name));
     }
   }
   return "unknown key; [" + std::string(section) + "] has " +
@@ -197,6 +197,8 @@ bool StoreNamed(const std::string& name, const Check& check,
   *std::get<std::string*>(place) = name;
   return true;
 }
+
+constexpr double kAdamLr = 0.001;  // its authors'
 
 class Parser {
  public:
@@ -344,8 +346,23 @@ class Parser {
     if (!Given("partition.kind")) config_.partition.kind = set.partition;
     const train::Method& method = *train::FindMethod(config_.method.name);
     if (!Given("train.lr")) {
+      const bool sgd = config_.train.optimizer == train::LocalOptimizer::kSgd;
       config_.train.lr = static_cast<float>(
-          model.lr > 0 && method.trains_weights ? model.lr : method.lr);
+          !sgd                                    ? kAdamLr
+          : model.lr > 0 && method.trains_weights ? model.lr
+                                                  : method.lr);
+    }
+    if (!Given("server.lr")) {
+      config_.server.lr = FindServerOptimizer(config_.server.optimizer)->lr;
+    }
+    // Whoever has more examples is sampled more often already.
+    if (!Given("rounds.weight") &&
+        config_.rounds.sampling == Sampling::kWeighted) {
+      config_.rounds.weight = ClientWeight::kEqual;
+    }
+    if (config_.rounds.sampling == Sampling::kAll &&
+        config_.partition.kind != PartitionKind::kNatural) {
+      config_.rounds.clients_per_round = config_.partition.clients;
     }
     // A constant rate has no end, so that such a run can have more rounds.
     if (!Given("train.lr_rounds") &&
@@ -384,8 +401,12 @@ class Parser {
                  text(clients) + " or partition.clients to at least " +
                  text(rounds.clients_per_round));
     }
-    if (Sound({"rounds.min_clients", "rounds.clients_per_round"}) &&
-        rounds.min_clients > rounds.clients_per_round) {
+    // How many a natural partition has, only the data tells.
+    const bool unknown = rounds.sampling == Sampling::kAll &&
+                         config_.partition.kind == PartitionKind::kNatural;
+    if (Sound({"rounds.min_clients", "rounds.clients_per_round",
+               "rounds.sampling"}) &&
+        !unknown && rounds.min_clients > rounds.clients_per_round) {
       Refuse({"rounds.min_clients", "rounds.clients_per_round"},
              "at least " + text(rounds.min_clients) + " answers of " +
                  text(rounds.clients_per_round) +
@@ -393,6 +414,27 @@ class Parser {
                  text(rounds.clients_per_round));
     }
     const train::Method& method = *train::FindMethod(config_.method.name);
+    if (Sound({"server.optimizer", "method.name"}) &&
+        FindServerOptimizer(config_.server.optimizer)->step != nullptr &&
+        method.server_step != nullptr) {
+      Refuse({"server.optimizer"},
+             "moves weights by their mean update, which " +
+                 config_.method.name +
+                 " does not have: its server has a step of its own");
+    }
+    const train::TrainSettings& local = config_.train;
+    if (Sound({"method.name"}) && !method.direct_gradient) {
+      const auto refuse = [&](std::string_view key, bool set) {
+        if (!set) return;
+        Refuse({key},
+               "is for methods that train by the network's own gradient, not "
+               "for " +
+                   config_.method.name);
+      };
+      refuse("train.optimizer", local.optimizer != train::LocalOptimizer::kSgd);
+      refuse("train.clip_grad", local.clip_grad > 0);
+      refuse("train.prox_mu", local.prox_mu > 0);
+    }
     const train::MaskSettings& mask = config_.method.mask;
     const float magnitude = mask.magnitude;
     const bool has_noise = FindCodec(method.codec)->uses_noise;

@@ -13,6 +13,8 @@
 #include "fedmrn/base/settings.h"
 #include "fedmrn/client/fault_settings.h"
 #include "fedmrn/sim/partition.h"
+#include "fedmrn/sim/sampling.h"
+#include "fedmrn/sim/server_optimizer.h"
 #include "fedmrn/train/data/dataset.h"
 #include "fedmrn/train/method/method.h"
 #include "fedmrn/train/model/model.h"
@@ -26,7 +28,8 @@ struct RoundsSettings {
   uint32_t count = 100;
   double target_accuracy = 0;  // a run that reaches it ends; 0: none does
   uint32_t patience = 0;  // as does one without a new best for so many rounds
-  uint32_t clients_per_round = 10;
+  uint32_t clients_per_round = 10;  // all: as many as there are
+  Sampling sampling = Sampling::kUniform;
   uint32_t min_clients = 1;
   ClientWeight weight = ClientWeight::kExamples;
   double deadline_s = 0;  // who has not answered by then is dropped; 0: never
@@ -50,6 +53,7 @@ struct Config {
   train::ModelSettings model = {.name = "cnn4"};  // default: the data set's
   train::MethodSettings method = {.name = "fedmrn"};
   train::TrainSettings train;  // default: the method's learning rate
+  ServerSettings server;       // default: the optimizer's learning rate
   RoundsSettings rounds;
   client::FaultSettings faults;  // injected
   RunSettings run;

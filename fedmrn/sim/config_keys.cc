@@ -16,6 +16,10 @@ constexpr Choice kClientWeights[] = {{"examples", ClientWeight::kExamples},
                                      {"batches", ClientWeight::kBatches},
                                      {"equal", ClientWeight::kEqual}};
 
+constexpr Choice kSamplings[] = {{"uniform", Sampling::kUniform},
+                                 {"weighted", Sampling::kWeighted},
+                                 {"all", Sampling::kAll}};
+
 constexpr Key<Config> kSeed[] = {
     {kSeedKey, FEDMRN_PLACE(Config, seed),
      "of the initial model, sampling, training and masks", Range{},
@@ -32,10 +36,16 @@ constexpr Key<RoundsSettings> kRoundsKeys[] = {
      "a run ends when the best test was so many rounds ago; 0: never"},
     {"rounds.clients_per_round", AT(clients_per_round),
      "clients sampled in a round", kFromOne},
+    {"rounds.sampling", AT(sampling),
+     "who is sampled: each client with the same chance, in proportion to its "
+     "examples, or all of them",
+     kSamplings},
     {"rounds.min_clients", AT(min_clients),
      "answers without which a round is repeated", kFromOne},
     {"rounds.weight", AT(weight),
-     "a client's weight: its number of these, or equal", kClientWeights},
+     "a client's weight in the mean: its number of these, or equal; default: "
+     "examples, or equal where sampling is weighted",
+     kClientWeights},
     {"rounds.deadline_s", AT(deadline_s),
      "a client that has not answered after so many seconds is dropped; 0: "
      "never"},
@@ -72,20 +82,25 @@ constexpr Key<RunSettings> kRunKeys[] = {
 struct Section {
   std::string_view name;
   KeyRole role;  // of its keys, unless they say otherwise
+  // Whether their short names are the whole ones, as clients have a learning
+  // rate, too.
+  bool whole_names = false;
 };
 constexpr Section kSections[] = {
     {"data", KeyRole::kData},      {"partition", KeyRole::kPartition},
     {"model", KeyRole::kSetting},  {"method", KeyRole::kMethod},
-    {"train", KeyRole::kSetting},  {"rounds", KeyRole::kSetting},
-    {"faults", KeyRole::kSetting}, {"run", KeyRole::kProgram}};
+    {"train", KeyRole::kSetting},  {"server", KeyRole::kSetting, true},
+    {"rounds", KeyRole::kSetting}, {"faults", KeyRole::kSetting},
+    {"run", KeyRole::kProgram}};
 
 // What a key's name alone tells about it.
 ConfigKey DescribeByName(std::string_view name, std::optional<KeyRole> role) {
   ConfigKey key = {};
   key.name = name;
-  key.short_name = BareName(name);
   const auto* section =
       std::ranges::find(kSections, SectionOf(name), &Section::name);
+  const bool whole = section != std::end(kSections) && section->whole_names;
+  key.short_name = whole ? name : BareName(name);
   key.role = role                             ? *role
              : section != std::end(kSections) ? section->role
                                               : KeyRole::kSetting;
@@ -181,6 +196,7 @@ const Table& Keys() {
     all.Add(train::ModelKeys(), &Config::model, train::Models());
     all.Add(train::MethodKeys(), &Config::method, train::Methods());
     all.Add(train::TrainKeys(), &Config::train);
+    all.Add(ServerKeys(), &Config::server, ServerOptimizers());
     all.Add<RoundsSettings>(kRoundsKeys, &Config::rounds);
     all.Add<client::FaultSettings>(kFaultKeys, &Config::faults);
     all.Add<RunSettings>(kRunKeys, &Config::run);

@@ -60,7 +60,7 @@ std::string ValueText(const Place& place, const Check& check) {
 bool IsRead(const Config& config, const ConfigKey& key) {
   const std::string_view rows[] = {
       config.data.name, config.model.name, config.method.name,
-      NameOf(config.partition.kind, kPartitionKinds)};
+      config.server.optimizer, NameOf(config.partition.kind, kPartitionKinds)};
   return key.owners.empty() ||
          std::ranges::any_of(rows, [&](std::string_view row) {
            return std::ranges::find(key.owners, row) != key.owners.end();
@@ -141,7 +141,7 @@ std::string ExplainedConfigToml(const Config& config) {
       text += "\n[" + section + "]\n";
     }
     text += "# " + HelpOf(key) + '\n';
-    text += std::string(key.short_name) + " = " + values[i].second + '\n';
+    text += std::string(BareName(key.name)) + " = " + values[i].second + '\n';
   }
   return text;
 }

@@ -116,17 +116,26 @@ TEST(ConfigTest, Example) {
       {"method.reset_every", "1"},
       {"train.epochs", "10"},
       {"train.batch", "64"},
+      {"train.optimizer", "\"sgd\""},
       {"train.lr", "0.1"},
       {"train.lr_schedule", "\"constant\""},
       {"train.lr_rounds", "0"},
       {"train.lr_factor", "0.1"},
       {"train.momentum", "0.0"},
       {"train.weight_decay", "0.0"},
+      {"train.clip_grad", "0.0"},
+      {"train.prox_mu", "0.0"},
       {"train.drop_last", "false"},
+      {"server.optimizer", "\"none\""},
+      {"server.lr", "1.0"},
+      {"server.beta1", "0.9"},
+      {"server.beta2", "0.99"},
+      {"server.tau", "0.001"},
       {"rounds.count", "100"},
       {"rounds.target_accuracy", "0.0"},
       {"rounds.patience", "0"},
       {"rounds.clients_per_round", "10"},
+      {"rounds.sampling", "\"uniform\""},
       {"rounds.min_clients", "1"},
       {"rounds.weight", "\"examples\""},
       {"rounds.deadline_s", "0.0"},
@@ -162,6 +171,12 @@ TEST(ConfigTest, DefaultsAreTheMethods) {
     EXPECT_EQ(given.method.mask.magnitude, 0.5);
     EXPECT_EQ(given.method.codec.scale, 0.5);
   }
+}
+
+TEST(ConfigTest, AdamHasARateOfItsOwn) {
+  EXPECT_EQ(MustParse("", {"train.optimizer=adam"}).train.lr, 0.001f);
+  EXPECT_EQ(MustParse("", {"train.optimizer=adamw", "train.lr=0.5"}).train.lr,
+            0.5f);
 }
 
 TEST(ConfigTest, DefaultsAreTheDataSets) {
@@ -221,15 +236,15 @@ TEST(ConfigTest, Mistakes) {
        "a.toml:1: trian: unknown section, did you mean train?"},
       {"[x]",
        "a.toml:1: x: unknown section; there are data, partition, model, "
-       "method, train, rounds, faults and run"},
+       "method, train, server, rounds, faults and run"},
       {"lr = 1", "a.toml:1: lr: unknown key, did you mean train.lr?"},
       {"[train]\nmagnitude = 1",
        "a.toml:2: train.magnitude: unknown key, did you mean "
        "method.magnitude?"},
       {"[train]\nlearning_rate = 1",
        "a.toml:2: train.learning_rate: unknown key; [train] has epochs, batch, "
-       "lr, lr_schedule, lr_rounds, lr_factor, momentum, weight_decay and "
-       "drop_last"},
+       "optimizer, lr, lr_schedule, lr_rounds, lr_factor, momentum, "
+       "weight_decay, clip_grad, prox_mu and drop_last"},
       {"x = 1",
        "a.toml:1: x: unknown key; only seed stands outside of "
        "sections"},
@@ -295,6 +310,12 @@ TEST(ConfigTest, Mistakes) {
       {"[train]\nweight_decay = -1e-4",
        "a.toml:2: train.weight_decay: must be a number of at least 0, not "
        "-1e-04"},
+      {"method.name = \"fedpm\"\n[train]\noptimizer = \"adam\"",
+       "a.toml:3: train.optimizer: is for methods that train by the network's "
+       "own gradient, not for fedpm"},
+      {"method.name = \"fedbat\"\n[train]\nclip_grad = 1",
+       "a.toml:3: train.clip_grad: is for methods that train by the network's "
+       "own gradient, not for fedbat"},
       {"[rounds]\ncount = 0", "a.toml:2: rounds.count: " + epochs + "0"},
       {"[partition]\nalpha = 0",
        "a.toml:2: partition.alpha: must be a number above 0, not 0"},
@@ -387,7 +408,7 @@ TEST(ConfigTest, MistakesInSettings) {
        "model.name?"},
       {"no.such=1",
        "--set no.such=1: no.such: unknown section; there are data, partition, "
-       "model, method, train, rounds, faults and run"},
+       "model, method, train, server, rounds, faults and run"},
       {"train.lr", "--set train.lr: must be KEY=VALUE, such as train.lr=0.1"},
       {"=1", "--set =1: must be KEY=VALUE, such as train.lr=0.1"},
       {"train.lr=",
@@ -550,6 +571,7 @@ TEST(ConfigTest, DescribesKeys) {
   EXPECT_EQ(lr.short_name, "lr");
   EXPECT_EQ(lr.role, KeyRole::kTuning);
   EXPECT_EQ(DescribeKey("train.epochs").role, KeyRole::kSetting);
+  EXPECT_EQ(DescribeKey("server.lr").short_name, "server.lr");
   EXPECT_EQ(DescribeKey("seed").role, KeyRole::kSeed);
   EXPECT_EQ(DescribeKey("partition.clients").role, KeyRole::kData);
   EXPECT_EQ(DescribeKey("partition.alpha").role, KeyRole::kPartition);
@@ -578,6 +600,8 @@ TEST(ConfigTest, RowsOwnTheirKeys) {
   EXPECT_EQ(owners("data.train_examples"), "");
   EXPECT_EQ(owners("model.head_lr"), "bisenetv2");
   EXPECT_EQ(owners("partition.alpha"), "dirichlet");
+  EXPECT_EQ(owners("server.lr"), "momentum adam yogi");
+  EXPECT_EQ(owners("server.tau"), "adam yogi");
   EXPECT_EQ(owners("partition.clients"), "");
 }
 

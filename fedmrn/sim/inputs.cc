@@ -38,12 +38,20 @@ Result<RunInputs> ReadInputs(const Config& config) {
   Result<Partition> partition = MakePartition(config.partition, data->labels,
                                               data->classes, data->clients);
   if (!partition) return partition.error();
-  if (config.rounds.clients_per_round > partition->clients()) {
+  const auto clients = static_cast<uint32_t>(partition->clients());
+  const bool all = config.rounds.sampling == Sampling::kAll;
+  if (all && config.rounds.min_clients > clients) {
+    return Error{
+        ErrorCode::kBadValue,
+        "rounds.min_clients is " + std::to_string(config.rounds.min_clients) +
+            ", but the data has only " + std::to_string(clients) + " clients"};
+  }
+  if (!all && config.rounds.clients_per_round > clients) {
     return Error{ErrorCode::kBadValue,
                  "rounds.clients_per_round is " +
                      std::to_string(config.rounds.clients_per_round) +
-                     ", but the data has only " +
-                     std::to_string(partition->clients()) + " clients"};
+                     ", but the data has only " + std::to_string(clients) +
+                     " clients"};
   }
   Partition held_out;
   if (config.data.validation > 0) {

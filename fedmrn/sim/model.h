@@ -6,6 +6,12 @@
 
 namespace fedmrn::sim {
 
+// What the server's optimizer keeps from round to round: of each weight, then
+// of each trainable plain value. Empty before its first step.
+struct Moments {
+  std::vector<float> first, second;
+};
+
 // The server's model: all that a round starts from and leaves behind.
 struct GlobalModel {
   std::vector<float> weights;  // coded parameters; fedpm: their scores
@@ -13,6 +19,7 @@ struct GlobalModel {
   // Of the next round's noise, as frames have them (fedmrn/core/magnitude.h);
   // none unless method.magnitude is "auto".
   Bytes magnitudes = {};
+  Moments moments = {};
 };
 
 }  // namespace fedmrn::sim

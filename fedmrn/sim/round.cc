@@ -1,14 +1,11 @@
 #include "fedmrn/sim/round.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/stopwatch.h"
-#include "fedmrn/core/random.h"
 #include "fedmrn/sim/evaluate.h"
 #include "fedmrn/sim/round_book.h"
 
@@ -20,16 +17,42 @@ constexpr uint32_t kMaxAttempts = 20;
 // Below this a thread takes longer to start than its part of a sum.
 constexpr size_t kParamsWorthThreads = size_t{1} << 20;
 
-// Eq. 5, unless the method has a step of its own.
-Status ServerStep(const Config& config, uint32_t round, const Aggregator& sum,
-                  int threads, GlobalModel& model) {
+std::vector<uint32_t> ChooseClients(const RoundContext& context, uint32_t round,
+                                    uint32_t attempt) {
+  const uint64_t seed = context.config.seed;
+  const RoundsSettings& rounds = context.config.rounds;
+  const auto clients = static_cast<uint32_t>(context.examples.size());
+  switch (rounds.sampling) {
+    case Sampling::kWeighted:
+      return SampleByExamples(seed, round, attempt, context.examples,
+                              rounds.clients_per_round);
+    case Sampling::kAll:
+      return AllClients(clients);
+    case Sampling::kUniform:
+      break;
+  }
+  return SampleClients(seed, round, attempt, clients, rounds.clients_per_round);
+}
+
+// Eq. 5, unless the method or the server has a step of its own.
+Status ServerStep(const RoundContext& context, uint32_t round,
+                  const Aggregator& sum, int threads, GlobalModel& model) {
+  const Config& config = context.config;
   const train::Method& method = *train::FindMethod(config.method.name);
-  if (method.server_step == nullptr) {
+  const bool steps =
+      FindServerOptimizer(config.server.optimizer)->step != nullptr;
+  if (method.server_step == nullptr && !steps) {
     return sum.Finish(model.weights, model.plain, threads);
   }
-  std::vector<float> mean(model.weights.size());
-  FEDMRN_TRY(sum.Finish(mean, model.plain, threads));
-  method.server_step({config.method, round, mean}, model.weights);
+  std::vector<float> mean(model.weights.size()), plain(model.plain.size());
+  FEDMRN_TRY(sum.Finish(mean, plain, threads));
+  if (steps) {
+    StepModel(config.server, mean, plain, context.task.model.trainable_plain,
+              model);
+  } else {
+    method.server_step({config.method, round, mean}, model.weights);
+    model.plain = std::move(plain);
+  }
   return Ok();
 }
 
@@ -62,9 +85,7 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
                           ? 1
                           : static_cast<int>(context.workers.count());
   // Lines 2-4: choose clients and send them the global model.
-  const std::vector<uint32_t> clients =
-      SampleClients(config.seed, round, attempt, context.clients,
-                    config.rounds.clients_per_round);
+  const std::vector<uint32_t> clients = ChooseClients(context, round, attempt);
   const Bytes broadcast =
       FEDMRN_TRY(EncodeModel(config, context.fingerprint, round, model));
   book.Send(clients.size(), broadcast.size());
@@ -95,7 +116,7 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
   // Line 9, Eq. 5: the mean of the updates moves the model, and what the
   // counted clients have kept for the next time becomes valid.
   const Stopwatch step;
-  FEDMRN_TRY(ServerStep(config, round, sum, threads, model));
+  FEDMRN_TRY(ServerStep(context, round, sum, threads, model));
   FEDMRN_TRY(context.executor.Commit(round, counted));
   const MagnitudesView magnitudes(model.magnitudes);
   book.Step(sum, magnitudes, step.seconds());
@@ -161,7 +182,7 @@ Result<RoundResult> RunRound(const RoundContext& context, uint32_t round,
 
 GlobalModel NetworkOf(const Config& config, const train::Task& task,
                       uint32_t round, const GlobalModel& model) {
-  GlobalModel network = model;
+  GlobalModel network = {model.weights, model.plain};
   const train::Method& method = *train::FindMethod(config.method.name);
   if (method.network != nullptr) {
     method.network(task.model.layout, config.seed, round, network.weights);
@@ -193,21 +214,6 @@ RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
     spec.examples_per_weight = spec.max_examples;
   }
   return spec;
-}
-
-std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
-                                    uint32_t attempt, uint32_t clients,
-                                    uint32_t sampled) {
-  // Attempts are apart by more draws than one of them can take.
-  Random random({seed + (uint64_t{attempt} << 32), Purpose::kSample, round});
-  std::vector<uint32_t> chosen(clients);
-  std::iota(chosen.begin(), chosen.end(), 0u);
-  for (uint32_t i = 0; i < sampled; ++i) {
-    std::swap(chosen[i], chosen[i + random.Below(clients - i)]);
-  }
-  chosen.resize(sampled);
-  std::sort(chosen.begin(), chosen.end());
-  return chosen;
 }
 
 Result<Bytes> EncodeModel(const Config& config, uint64_t fingerprint,

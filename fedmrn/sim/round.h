@@ -22,8 +22,8 @@ namespace fedmrn::sim {
 struct RoundContext {
   const Config& config;
   const train::Task& task;
-  uint64_t fingerprint;  // of the task's layout
-  uint32_t clients;      // in all
+  uint64_t fingerprint;            // of the task's layout
+  std::vector<uint32_t> examples;  // of each client
   Executor& executor;
   Workers& workers;  // for evaluation and aggregation
   Progress& progress;
@@ -52,12 +52,6 @@ GlobalModel NetworkOf(const Config& config, const train::Task& task,
 // What the frames of a round must look like.
 RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
                       uint32_t round, const GlobalModel& model);
-
-// K of N clients without replacement, in rising order: a pure function of the
-// seed, the round and the attempt.
-std::vector<uint32_t> SampleClients(uint64_t seed, uint32_t round,
-                                    uint32_t attempt, uint32_t clients,
-                                    uint32_t sampled);
 
 // The model as it goes to clients and into checkpoints.
 Result<Bytes> EncodeModel(const Config& config, uint64_t fingerprint,

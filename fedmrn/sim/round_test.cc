@@ -17,55 +17,6 @@ namespace {
 
 using Ids = std::vector<uint32_t>;
 
-TEST(SampleClients, KnownSample) {
-  EXPECT_EQ(SampleClients(1, 1, 0, 100, 10),
-            (Ids{8, 17, 34, 43, 54, 55, 57, 71, 82, 93}));
-  EXPECT_EQ(SampleClients(1, 2, 3, 10, 4), (Ids{1, 3, 6, 8}));
-  EXPECT_EQ(SampleClients(5, 1, 0, 4, 4), (Ids{0, 1, 2, 3}));
-  EXPECT_EQ(SampleClients(5, 1, 0, 1, 1), (Ids{0}));
-}
-
-TEST(SampleClients, DistinctAndRising) {
-  std::set<Ids> samples;
-  for (uint32_t round = 1; round <= 100; ++round) {
-    for (uint32_t attempt = 0; attempt < 3; ++attempt) {
-      for (uint64_t seed : {1, 2}) {
-        const Ids sample = SampleClients(seed, round, attempt, 100, 10);
-        ASSERT_EQ(sample.size(), 10u);
-        for (size_t i = 1; i < sample.size(); ++i) {
-          ASSERT_LT(sample[i - 1], sample[i]);
-        }
-        ASSERT_LT(sample.back(), 100u);
-        EXPECT_EQ(sample, SampleClients(seed, round, attempt, 100, 10));
-        samples.insert(sample);
-      }
-    }
-  }
-  EXPECT_EQ(samples.size(), 600u) << "rounds, attempts and seeds differ";
-}
-
-// Chi-square with 19 degrees of freedom: mean 19; above 50 or below 5 once in
-// some 5,000. The sample is without replacement, which makes it smaller.
-TEST(SampleClients, EveryClientEquallyOften) {
-  constexpr uint32_t kClients = 20, kSampled = 5, kRounds = 4000;
-  for (const uint32_t attempt : {0, 1}) {
-    std::vector<double> counts(kClients);
-    for (uint32_t round = 1; round <= kRounds; ++round) {
-      for (uint32_t c : SampleClients(7, round, attempt, kClients, kSampled)) {
-        ++counts[c];
-      }
-    }
-    constexpr double kExpected = double{kRounds} * kSampled / kClients;
-    double chi_square = 0;
-    for (const double count : counts) {
-      chi_square += (count - kExpected) * (count - kExpected) / kExpected;
-    }
-    chi_square *= double{kClients - 1} / (kClients - kSampled);
-    EXPECT_LT(chi_square, 50);
-    EXPECT_GT(chi_square, 5);
-  }
-}
-
 // A frame, or why there is none.
 struct Answer {
   Bytes frame;
@@ -135,12 +86,15 @@ class RunRoundTest : public testing::Test {
     config_ = *config;
     model_.weights = Normal(1, train::kFakeParams, 0.1f);
     model_.plain = Normal(2, train::kFakePlain, 0.1f);
+    model_.moments = {};
     start_ = model_;
+    examples_.clear();
+    for (uint32_t c = 0; c < 10; ++c) examples_.push_back(ExamplesOf(c));
   }
 
   Result<results::RoundRow> Run(Executor& executor, uint32_t round = kRound) {
     const Result<RoundResult> result = RunRound(
-        {config_, task_, fingerprint_, 10, executor, workers_, progress_,
+        {config_, task_, fingerprint_, examples_, executor, workers_, progress_,
          [&](const std::string& line) { log_.push_back(line); }},
         round, model_);
     if (!result) return result.error();
@@ -211,6 +165,7 @@ class RunRoundTest : public testing::Test {
   Workers workers_{task_, 2};
   Progress progress_;
   GlobalModel model_, start_;
+  std::vector<uint32_t> examples_;
   std::vector<std::string> log_;
 };
 
@@ -295,6 +250,42 @@ TEST_F(RunRoundTest, WeightsMayBeEqual) {
       [&](const auto&, uint32_t client) { return Update(client); });
   ASSERT_TRUE(Run(executor));
   ExpectMeanOf(executor.orders[0].clients, [](uint32_t) { return 1.0; });
+}
+
+TEST_F(RunRoundTest, SamplesAsTold) {
+  FakeExecutor executor(
+      [&](const auto&, uint32_t client) { return Update(client); });
+  Configure({"rounds.sampling=weighted"});
+  ASSERT_TRUE(Run(executor));
+  EXPECT_EQ(executor.orders[0].clients,
+            SampleByExamples(1, kRound, 0, examples_, 6));
+  ExpectMeanOf(executor.orders[0].clients, [](uint32_t) { return 1.0; });
+  Configure({"rounds.sampling=all"});
+  ASSERT_TRUE(Run(executor));
+  EXPECT_EQ(executor.orders[1].clients, AllClients(10));
+  ExpectMeanOf(executor.orders[1].clients, ExamplesOf);
+}
+
+// The mean is a step's direction; statistics stay means.
+TEST_F(RunRoundTest, ServersMayHaveAnOptimizer) {
+  FakeExecutor executor(
+      [&](const auto&, uint32_t client) { return Update(client); });
+  Configure({"server.optimizer=momentum", "server.beta1=0"});
+  ASSERT_TRUE(Run(executor));
+  ExpectMeanOf(executor.orders[0].clients, ExamplesOf);
+  const GlobalModel mean = model_;
+  Configure({"server.optimizer=momentum", "server.lr=2"});
+  ASSERT_TRUE(Run(executor));
+  for (size_t i = 0; i < train::kFakeParams; ++i) {
+    EXPECT_NEAR(model_.weights[i] - start_.weights[i],
+                2 * (mean.weights[i] - start_.weights[i]), 1e-6);
+  }
+  for (size_t i = 0; i < train::kFakePlain; ++i) {
+    const float factor = i < train::kFakeTrainable ? 2 : 1;
+    EXPECT_NEAR(model_.plain[i] - start_.plain[i],
+                factor * (mean.plain[i] - start_.plain[i]), 1e-6);
+  }
+  EXPECT_EQ(NetworkOf(config_, task_, kRound, model_).moments.first.size(), 0u);
 }
 
 // Methods whose clients upload a model instead of an update.

@@ -113,7 +113,35 @@ class RunFolder {
     frame->CopyPlain(state.model.plain);
     const ByteView magnitudes = frame->noise.magnitudes.bytes();
     state.model.magnitudes.assign(magnitudes.begin(), magnitudes.end());
+    state.model.moments = FEDMRN_TRY(MomentsOf(checkpoint));
     return std::optional(std::move(state));
+  }
+
+  Result<Moments> MomentsOf(const results::Checkpoint& checkpoint) const {
+    const ByteView bytes = checkpoint.moments;
+    const size_t count =
+        task_.model.layout.coded_params() + task_.model.trainable_plain;
+    Moments moments;
+    if (bytes.empty()) return moments;
+    if (bytes.size() != 2 * count * sizeof(float)) {
+      return Error{ErrorCode::kForeign,
+                   options_.out + "'s checkpoint is of another model"};
+    }
+    for (std::vector<float>* values : {&moments.first, &moments.second}) {
+      const size_t from = values == &moments.first ? 0 : count;
+      values->resize(count);
+      for (size_t i = 0; i < count; ++i) {
+        (*values)[i] = LoadLe<float>(bytes.data() + (from + i) * sizeof(float));
+      }
+    }
+    return moments;
+  }
+
+  static Bytes MomentBytes(const Moments& moments) {
+    Bytes bytes;
+    AppendLe(std::span<const float>(moments.first), bytes);
+    AppendLe(std::span<const float>(moments.second), bytes);
+    return bytes;
   }
 
   // What a run has written, and nothing else that may lie there.
@@ -152,7 +180,8 @@ class RunFolder {
     const Status saved = results::SaveCheckpoint(
         Path("checkpoints"),
         {ConfigToml(config_), state.started, state.rows, std::move(*model),
-         states_.List(), digests_, state.confusions});
+         MomentBytes(state.model.moments), states_.List(), digests_,
+         state.confusions});
     if (saved) states_.RemoveOld();
     return saved;
   }
@@ -267,15 +296,13 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   FEDMRN_TRY(resumed ? folder.WriteConfig() : folder.Begin(state));
   if (options.on_round) options.on_round(state.rows);
 
-  const RoundContext context{config,
-                             task,
-                             fingerprint,
-                             static_cast<uint32_t>(partition.clients()),
-                             *executor,
-                             workers,
-                             progress,
-                             options.log,
-                             options.save_frames};
+  std::vector<uint32_t> examples;
+  for (size_t client = 0; client < partition.clients(); ++client) {
+    examples.push_back(static_cast<uint32_t>(partition.of(client).size()));
+  }
+  const RoundContext context{
+      config,  task,     fingerprint, std::move(examples), *executor,
+      workers, progress, options.log, options.save_frames};
   const ClientTests client_tests(config, task, inputs->held_out, *executor,
                                  workers, progress);
   std::optional<Ending> ending = EndingOf(config.rounds, state.rows);

@@ -320,6 +320,24 @@ TEST_F(Runs, ClientStatesAreResumed) {
   }
 }
 
+// A server's moments are part of the checkpoint.
+TEST_F(Runs, ServerMomentsAreResumed) {
+  std::map<std::string, std::string> models;
+  for (const std::string optimizer : {"none", "momentum", "adam", "yogi"}) {
+    SCOPED_TRACE(optimizer);
+    const Config config =
+        Tiny({"server.optimizer=" + optimizer, "method.name=fedavg",
+              "data.train_examples=96", "partition.clients=3",
+              "rounds.clients_per_round=2", "run.eval_every=3"});
+    const RunResult expected = Undisturbed(config);
+    models[expected.model_sha256] = optimizer;
+    out_ = root_ / optimizer;
+    StopAfter(config, 2);
+    ExpectSame(Resume(config), expected);
+  }
+  EXPECT_EQ(models.size(), 4u);
+}
+
 // A frame that was damaged on its way costs the round its update and the client
 // nothing: the same run in memory, on disk, killed and resumed. What the states
 // must be is client_test's and executor_test's business.

@@ -8,7 +8,7 @@
 #include "fedmrn/core/aggregate.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/random.h"
-#include "fedmrn/sim/round.h"
+#include "fedmrn/sim/sampling.h"
 
 namespace fedmrn::theory {
 namespace {

@@ -11,7 +11,8 @@ bool TrainFedAvg(const ClientWork& work, LocalModel& local) {
       work, [&](uint32_t step, uint32_t, std::span<const uint32_t> examples) {
         work.learner.Gradient(examples, BatchDraws(work, step), w, local.plain,
                               local.coded_gradient, local.plain_gradient);
-        SgdDirection(work.train, w, local.coded_velocity, local.coded_gradient);
+        ShapeGradients(work, w, work.weights, local);
+        Direction(work.train, w, local.coded_velocity, local.coded_gradient);
         SgdStep(work.train.lr, local.coded_gradient, w);
         StepPlain(work, local);
       });

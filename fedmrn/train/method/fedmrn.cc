@@ -23,7 +23,8 @@ bool Train(MaskKind kind, const ClientWork& work, LocalModel& local) {
     work.learner.Gradient(examples, BatchDraws(work, step), effective,
                           local.plain, local.coded_gradient,
                           local.plain_gradient);
-    SgdDirection(work.train, u, local.coded_velocity, local.coded_gradient);
+    ShapeGradients(work, u, {}, local);
+    Direction(work.train, u, local.coded_velocity, local.coded_gradient);
     if (step < total_steps) {
       MaskedStep(masking, {step + 1, total_steps, lr}, work.weights,
                  local.coded_gradient, u, effective);

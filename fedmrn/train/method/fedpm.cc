@@ -39,22 +39,14 @@ void FrozenWeights(const ModelLayout& layout, uint64_t model_seed,
   }
 }
 
-// Adam (Kingma and Ba) with its usual constants. `state`, empty before the
-// first step, holds both moments and the number of steps.
+// The moments in `state` are the client's, from round to round.
 void AdamStep(float lr, std::span<const float> gradient,
               std::vector<float>& state, std::span<float> values) {
-  const size_t count = values.size();
-  state.resize(2 * count + 1);
-  float* m = state.data();
-  float* v = m + count;
-  const double t = ++v[count];
-  const auto c1 = static_cast<float>(1 - std::pow(0.9, t));
-  const auto c2 = static_cast<float>(1 - std::pow(0.999, t));
-  for (size_t i = 0; i < count; ++i) {
-    const float g = gradient[i];
-    m[i] = 0.9f * m[i] + 0.1f * g;
-    v[i] = 0.999f * v[i] + 0.001f * g * g;
-    values[i] -= lr * (m[i] / c1) / (std::sqrt(v[i] / c2) + 1e-8f);
+  const AdamMoments adam = UpdateAdam(gradient, state);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] -=
+        lr * (adam.first[i] / adam.first_correction) /
+        (std::sqrt(adam.second[i] / adam.second_correction) + kAdamEpsilon);
   }
 }
 
@@ -89,7 +81,6 @@ bool TrainFedPm(const ClientWork& work, LocalModel& local) {
           weights[i] * theta[i] * theta[i] * (1 - theta[i]);
     }
     if (work.method.adam) {
-      // The moments are the client's, from round to round.
       AdamStep(work.train.lr, local.coded_gradient, work.state, scores);
     } else {
       SgdDirection(work.train, scores, local.coded_velocity,

@@ -61,7 +61,8 @@ bool TrainFedSparsify(const ClientWork& work, LocalModel& local) {
     }
     work.learner.Gradient(examples, BatchDraws(work, step), w, local.plain,
                           local.coded_gradient, local.plain_gradient);
-    SgdDirection(work.train, w, local.coded_velocity, local.coded_gradient);
+    ShapeGradients(work, w, work.weights, local);
+    Direction(work.train, w, local.coded_velocity, local.coded_gradient);
     SgdStep(work.train.lr, local.coded_gradient, w);
     prune();
     StepPlain(work, local);

@@ -24,6 +24,9 @@ constexpr Choice kPlainKinds[] = {{"float32", PlainKind::kFloat32},
                                   {"delta", PlainKind::kDelta}};
 constexpr Choice kAdam[] = {{"adam", true}, {"sgd", false}};
 
+constexpr Choice kOptimizers[] = {{"sgd", LocalOptimizer::kSgd},
+                                  {"adam", LocalOptimizer::kAdam},
+                                  {"adamw", LocalOptimizer::kAdamW}};
 constexpr Choice kLrSchedules[] = {{"constant", LrSchedule::kConstant},
                                    {"step", LrSchedule::kStep},
                                    {"cosine", LrSchedule::kCosine},
@@ -34,8 +37,11 @@ constexpr Choice kLrSchedules[] = {{"constant", LrSchedule::kConstant},
 constexpr Key<TrainSettings> kTrainKeys[] = {
     {"train.epochs", AT(epochs), "of a client in a round", kFromOne},
     {"train.batch", AT(batch), "examples of a local step", kFromOne},
-    {"train.lr", AT(lr), "learning rate; default: the method's", kPositive,
+    {"train.optimizer", AT(optimizer), "of local training", kOptimizers,
      KeyRole::kTuning},
+    {"train.lr", AT(lr),
+     "learning rate; default: the method's, 0.001 with adam and adamw",
+     kPositive, KeyRole::kTuning},
     {"train.lr_schedule", AT(lr_schedule),
      "how the learning rate falls from round to round", kLrSchedules,
      KeyRole::kTuning},
@@ -49,7 +55,14 @@ constexpr Key<TrainSettings> kTrainKeys[] = {
      kShare, KeyRole::kTuning},
     {"train.momentum", AT(momentum), "of local SGD",
      Range{.high = 1, .below_high = true}, KeyRole::kTuning},
-    {"train.weight_decay", AT(weight_decay), "of local SGD", Range{},
+    {"train.weight_decay", AT(weight_decay),
+     "of local training; adamw: apart from the gradient", Range{},
+     KeyRole::kTuning},
+    {"train.clip_grad", AT(clip_grad),
+     "the largest norm of a gradient, over all tensors; 0: any", Range{},
+     KeyRole::kTuning},
+    {"train.prox_mu", AT(prox_mu),
+     "FedProx's pull of the local model back to the global one", Range{},
      KeyRole::kTuning},
     {"train.drop_last", AT(drop_last),
      "leave out an epoch's last, short batch"},
@@ -109,6 +122,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .contractive = true,
        .keys = Keys({"method.update", "method.error_feedback",
@@ -133,6 +147,7 @@ Registry<Method>& Table() {
        .magnitude = 0,
        .train = TrainFedSparsify,
        .server_step = ReplaceByMean,
+       .direct_gradient = true,
        .keys = Keys({"method.keep"})},
       {.name = "signsgd",
        .summary = "stochastic signs of the update",
@@ -140,6 +155,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0.005,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .keys = Keys({"method.magnitude", "method.error_feedback",
                      "method.decoded_statistics"})},
@@ -149,6 +165,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .contractive = true,
        .keys = Keys({"method.keep", "method.error_feedback",
@@ -159,6 +176,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .keys = Keys({"method.clip", "method.coding", "method.error_feedback",
                      "method.decoded_statistics"})},
@@ -168,6 +186,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .contractive = true,
        .keys = Keys({"method.error_feedback", "method.decoded_statistics"})},
@@ -177,6 +196,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .contractive = true,
        .unbiased = false,
@@ -187,6 +207,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .contractive = true,
        .keys = Keys({"method.bits", "method.error_feedback",
@@ -197,6 +218,7 @@ Registry<Method>& Table() {
        .lr = 0.1,
        .magnitude = 0.01,
        .train = TrainFedMrn,
+       .direct_gradient = true,
        .times_usual_noise = 1,
        .keys =
            Keys({"method.noise", "method.magnitude", "method.target_ones",
@@ -207,6 +229,7 @@ Registry<Method>& Table() {
        .lr = 0.1,
        .magnitude = 0.005,
        .train = TrainFedMrnS,
+       .direct_gradient = true,
        .times_usual_noise = 0.5,
        .keys =
            Keys({"method.noise", "method.magnitude", "method.target_ones",
@@ -217,6 +240,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0.01,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .times_usual_noise = 1,
        .keys = Keys({"method.noise", "method.magnitude", "method.target_ones",
@@ -228,6 +252,7 @@ Registry<Method>& Table() {
        .lr = 0.03,
        .magnitude = 0.005,
        .train = TrainFedAvg,
+       .direct_gradient = true,
        .compresses_after_training = true,
        .times_usual_noise = 0.5,
        .keys = Keys({"method.noise", "method.magnitude", "method.target_ones",
@@ -332,36 +357,6 @@ bool ForEachBatch(const ClientWork& work,
     order.swap(next);
   }
   return true;
-}
-
-void SgdDirection(const TrainSettings& train, std::span<const float> values,
-                  std::vector<float>& velocity, std::span<float> gradient) {
-  if (train.weight_decay != 0) {
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      gradient[i] += train.weight_decay * values[i];
-    }
-  }
-  if (train.momentum == 0) return;
-  if (velocity.empty()) {  // PyTorch's first step: the gradient itself
-    velocity.assign(gradient.begin(), gradient.end());
-    return;
-  }
-  for (size_t i = 0; i < gradient.size(); ++i) {
-    velocity[i] = train.momentum * velocity[i] + gradient[i];
-    gradient[i] = velocity[i];
-  }
-}
-
-void SgdStep(float lr, std::span<const float> gradient,
-             std::span<float> values) {
-  for (size_t i = 0; i < values.size(); ++i) values[i] -= lr * gradient[i];
-}
-
-void StepPlain(const ClientWork& work, LocalModel& local) {
-  const std::span plain =
-      std::span(local.plain).first(work.task.model.trainable_plain);
-  SgdDirection(work.train, plain, local.plain_velocity, local.plain_gradient);
-  SgdStep(work.train.lr, local.plain_gradient, plain);
 }
 
 }  // namespace fedmrn::train

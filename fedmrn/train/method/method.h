@@ -20,6 +20,8 @@
 
 namespace fedmrn::train {
 
+enum class LocalOptimizer { kSgd, kAdam, kAdamW };
+
 enum class LrSchedule { kConstant, kStep, kCosine, kLinear };
 
 struct TrainSettings {
@@ -30,8 +32,11 @@ struct TrainSettings {
   uint32_t lr_rounds =
       0;  // step: between two steps; cosine, linear: to the end
   double lr_factor = 0.1;  // step: of each step; cosine, linear: of all of them
-  float momentum = 0;
+  LocalOptimizer optimizer = LocalOptimizer::kSgd;
+  float momentum = 0;  // of SGD
   float weight_decay = 0;
+  float clip_grad = 0;     // the gradient's largest norm; 0: any
+  float prox_mu = 0;       // FedProx's pull back to the global model
   bool drop_last = false;  // leave out an epoch's last, short batch
 };
 std::span<const Key<TrainSettings>> TrainKeys();
@@ -90,6 +95,8 @@ struct ClientWork {
   // Called after every local step with the number of its examples; false ends
   // the client's work at once.
   std::function<bool(size_t examples)> after_step;
+  // The global model's, for train.prox_mu.
+  std::span<const float> plain = {};
 };
 
 // Buffers that a worker keeps from client to client.
@@ -99,7 +106,7 @@ struct LocalModel {
   std::vector<float> plain;   // in: the global model's; result: to be sent
   std::vector<float> trained;
   std::vector<float> coded_gradient, plain_gradient;
-  std::vector<float> coded_velocity, plain_velocity;
+  std::vector<float> coded_velocity, plain_velocity;  // the optimizer's
 };
 
 // What the server has at hand after a round.
@@ -131,6 +138,9 @@ struct Method {
   // Whether the learning rate is one of weights; then a network may have its
   // own. False for methods that train something else, such as scores.
   bool trains_weights = true;
+  // Whether what is trained takes the network's gradient as it is, so that
+  // train.optimizer, train.clip_grad and train.prox_mu mean what they say.
+  bool direct_gradient = false;
   // Whether a finished update is compressed, as FedAvg has trained it; only
   // then can what is lost be fed back.
   bool compresses_after_training = false;
@@ -165,7 +175,19 @@ bool ForEachBatch(const ClientWork& work,
 
 PhiloxStream BatchDraws(const ClientWork& work, uint32_t step);
 
-// SGD's direction: gradient + weight_decay * values, through the momentum
+// What train.prox_mu and train.clip_grad make of the gradients of a batch, as
+// the learner has left them: first `values` are pulled back to `start` (empty:
+// to 0) and plain values to the global ones, then both gradients together are
+// scaled down to the largest norm. Before a direction is taken of them.
+void ShapeGradients(const ClientWork& work, std::span<const float> values,
+                    std::span<const float> start, LocalModel& local);
+
+// The direction of train.optimizer, in `gradient`: values -= lr * gradient is
+// its step. `velocity`, empty before the first step, is what it keeps until the
+// next: SGD's momentum, Adam's moments.
+void Direction(const TrainSettings& train, std::span<const float> values,
+               std::vector<float>& velocity, std::span<float> gradient);
+// SGD's: gradient + weight_decay * values, through the momentum
 // buffer `velocity` (empty before the first step), in `gradient`.
 void SgdDirection(const TrainSettings& train, std::span<const float> values,
                   std::vector<float>& velocity, std::span<float> gradient);
@@ -173,7 +195,17 @@ void SgdDirection(const TrainSettings& train, std::span<const float> values,
 void SgdStep(float lr, std::span<const float> gradient,
              std::span<float> values);
 
-// One SGD step of the plain values, for methods that train the rest otherwise.
+// Adam's moments (Kingma and Ba, usual constants) after one more gradient.
+// `state`, empty before the first, holds them and the number of steps.
+struct AdamMoments {
+  std::span<const float> first, second;
+  float first_correction, second_correction;  // divide the moments by these
+};
+AdamMoments UpdateAdam(std::span<const float> gradient,
+                       std::vector<float>& state);
+inline constexpr float kAdamEpsilon = 1e-8f;
+
+// One step of the plain values, for methods that train the rest otherwise.
 void StepPlain(const ClientWork& work, LocalModel& local);
 
 // Rows of the table.
