@@ -17,6 +17,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/json.h"
 #include "fedmrn/base/process.h"
+#include "fedmrn/base/similar.h"
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/fetch.h"
@@ -363,10 +364,14 @@ void AddData(Verb program) {
     added.AddOption("NAME", options->name, "The data set")
         .Required()
         .Check([](const std::string& value) -> std::string {
-          return train::FindDataSet(value) != nullptr
-                     ? ""
-                     : "no data set is called " + value +
-                           "; see fedmrn data list";
+          if (train::FindDataSet(value) != nullptr) return "";
+          std::vector<std::string_view> names;
+          for (const train::DataSet& set : train::DataSets()) {
+            names.emplace_back(set.name);
+          }
+          const std::string nearest = DidYouMean(value, names);
+          return "no data set is called " + value +
+                 (nearest.empty() ? "; see fedmrn data list" : nearest);
         });
     added.AddOption("--dir", options->dir,
                     "The folder of the set's files, instead of the usual "
