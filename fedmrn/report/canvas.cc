@@ -17,8 +17,9 @@ class Key {
   explicit Key(std::vector<KeyEntry> entries) : entries_(std::move(entries)) {
     double x = kLeft;
     for (const KeyEntry& entry : entries_) {
+      // A letter more: of wide ones a title may be longer.
       const double width =
-          kSample + kLetter * static_cast<double>(entry.title.size());
+          kSample + kLetter * static_cast<double>(entry.title.size() + 1);
       if (x > kLeft && x + width > kPlotWidth) {
         x = kLeft;
         ++lines_;
@@ -55,7 +56,7 @@ class Key {
   }
 
  private:
-  static constexpr double kLeft = 14, kSample = 30, kGap = 18;
+  static constexpr double kLeft = 14, kSample = 30, kGap = 10;
   struct Place {
     double x;
     int line;
