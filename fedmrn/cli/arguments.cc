@@ -1,16 +1,56 @@
 #include "fedmrn/cli/arguments.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "fedmrn/base/similar.h"
 #include "fedmrn/cli/exit.h"
+#include "fedmrn/cli/text.h"
 
 namespace fedmrn::cli {
+namespace {
+
+// Set once, by Program.
+std::string program_name = "fedmrn";
+
+// Descriptions in lines that fit the terminal.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_desc(option);
+    const std::optional<TerminalSize> terminal = TerminalOf(STDOUT_FILENO);
+    const size_t column = get_column_width();
+    if (!terminal || terminal->columns < column + 20) return text;
+    return Wrapped(text, std::min<size_t>(terminal->columns, 100) - column - 1);
+  }
+};
+
+}  // namespace
+
+std::string AsTyped(std::string text) {
+  if (program_name == "fedmrn") return text;
+  // As a word of a command: FEDMRN_DATA and fedmrn.torch are other words.
+  constexpr std::string_view kName = "fedmrn";
+  for (size_t at = 0; (at = text.find(kName, at)) != text.npos;) {
+    const bool begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
+    const size_t end = at + kName.size();
+    if (begins && end < text.size() && text[end] == ' ') {
+      text.replace(at, kName.size(), program_name);
+      at += program_name.size();
+    } else {
+      at = end;
+    }
+  }
+  return text;
+}
 
 Argument Argument::Required() const { return Argument(option_->required()); }
 
@@ -57,7 +97,9 @@ Verb Verb::AddVerb(const std::string& name, const std::string& summary) const {
 
 void Verb::NeedsVerb() const { app_->require_subcommand(1); }
 
-void Verb::Footer(const std::string& text) const { app_->footer(text); }
+void Verb::Footer(const std::string& text) const {
+  app_->footer(AsTyped(text));
+}
 
 void Verb::Do(std::function<int()> work) const {
   app_->callback([work = std::move(work), exit_code = exit_code_] {
@@ -68,7 +110,7 @@ void Verb::Do(std::function<int()> work) const {
 template <typename T>
 Argument Verb::AddOption(const std::string& name, T& value,
                          const std::string& help) const {
-  return Argument(app_->add_option(name, value, help));
+  return Argument(app_->add_option(name, value, AsTyped(help)));
 }
 template Argument Verb::AddOption(const std::string&, int&,
                                   const std::string&) const;
@@ -85,26 +127,28 @@ template Argument Verb::AddOption(const std::string&, std::vector<std::string>&,
 
 Argument Verb::AddFlag(const std::string& name, bool& value,
                        const std::string& help) const {
-  return Argument(app_->add_flag(name, value, help));
+  return Argument(app_->add_flag(name, value, AsTyped(help)));
 }
 
 Argument Verb::OnOption(const std::string& name,
                         std::function<void(const std::string&)> then,
                         const std::string& help) const {
-  return Argument(app_->add_option_function<std::string>(name, then, help)
-                      ->trigger_on_parse());
+  return Argument(
+      app_->add_option_function<std::string>(name, then, AsTyped(help))
+          ->trigger_on_parse());
 }
 
 Argument Verb::OnFlag(const std::string& name, std::function<void()> then,
                       const std::string& help) const {
-  return Argument(
-      app_->add_flag_callback(name, std::move(then), help)->trigger_on_parse());
+  return Argument(app_->add_flag_callback(name, std::move(then), AsTyped(help))
+                      ->trigger_on_parse());
 }
 
 namespace {
 
 // One line: what was wrong, the nearest right word, and where to read on.
-std::string Mistake(const CLI::App& program, const std::string& what) {
+std::string Mistake(const CLI::App& program, const CLI::ParseError& error) {
+  std::string what = error.what();
   const CLI::App* verb = &program;
   std::string command = program.get_name();
   while (!verb->get_subcommands().empty()) {
@@ -113,6 +157,15 @@ std::string Mistake(const CLI::App& program, const std::string& what) {
   }
   const std::vector<std::string> unknown = program.remaining(true);
   if (unknown.empty()) {
+    const std::vector<const CLI::App*> verbs =
+        verb->get_subcommands([](const CLI::App*) { return true; });
+    if (!verbs.empty()) {
+      what = "say what to do:";
+      for (const CLI::App* sub : verbs) what += " " + sub->get_name();
+    } else if (error.get_name() == "ArgumentMismatch") {
+      what = what.substr(0, what.find(':')) + " needs a value";
+    }
+    if (what.ends_with('?')) return fmt::format("{}: {}", command, what);
     return fmt::format("{}: {}; {} --help says more", command, what, command);
   }
   std::string given = unknown.front();
@@ -143,7 +196,11 @@ std::string Mistake(const CLI::App& program, const std::string& what) {
 Program::Program(const std::string& name, const std::string& version,
                  const std::string& summary)
     : app_(std::make_unique<CLI::App>(summary, name)) {
-  app_->set_version_flag("--version", name + " " + version);
+  program_name = name;
+  app_->formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
+  app_->set_version_flag("--version", name == "fedmrn"
+                                          ? name + " " + version
+                                          : name + " (fedmrn " + version + ")");
   app_->require_subcommand(0, 1);  // none: says so below, naming stray words
 }
 
@@ -162,7 +219,7 @@ int Program::Run(int argc, char** argv) {
       app_->exit(error);
       return kExitOk;
     }
-    fmt::print(stderr, "{}\n", Mistake(*app_, error.what()));
+    fmt::print(stderr, "{}\n", Mistake(*app_, error));
     return kExitBadInput;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", app_->get_name(), error.what());

@@ -14,6 +14,10 @@ class Option;
 
 namespace fedmrn::cli {
 
+// Text for people that says "fedmrn run", with the name under which the program
+// was started: users build programs of their own around ours.
+std::string AsTyped(std::string text);
+
 // A flag, option or word that a verb takes; a handle, as Verb is. Values that
 // it refuses end the program before any verb begins.
 class Argument {

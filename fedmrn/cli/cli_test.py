@@ -62,7 +62,15 @@ class CliTest(ProgramTest):
                 ("fedmrn run: unknown word more; fedmrn run --help lists what "
                  "there is", ["run", "a.toml", "more"]),
                 ("fedmrn tune: config is required; fedmrn tune --help says "
-                 "more", ["tune"])):
+                 "more", ["tune"]),
+                ("fedmrn bench: say what to do: core train; fedmrn bench "
+                 "--help says more", ["bench"]),
+                ("fedmrn run: --train.lr needs a value; fedmrn run --help says "
+                 "more", ["run", "--train.lr"]),
+                ("fedmrn run: --workers: must be an integer of at least 0, not "
+                 "x; fedmrn run --help says more", ["run", "--workers", "x"]),
+                ("fedmrn data get: NAME: no data set is called fmnst, did you "
+                 "mean fmnist?", ["data", "get", "fmnst"])):
             self.fail_with(message, *args)
         # What resembles nothing gets no guess, and errors cite what was typed.
         done = self.run_it("run", "--method.name", "fedprox")
@@ -70,12 +78,32 @@ class CliTest(ProgramTest):
             "--method.name fedprox: method.name: must be fedavg, "), done)
         self.assertTrue(done.stderr.endswith(', not "fedprox"\n'), done)
 
+    def test_a_program_of_another_name_says_it(self):
+        mine = self.folder / "mine"
+        mine.symlink_to(PROGRAM)
+        say = lambda *args: subprocess.run(
+            [mine, *args], capture_output=True, text=True, cwd=self.folder)
+        for verb in ([], ["run"], ["compare"], ["tune"], ["report"],
+                     ["data", "get"]):
+            out = say(*verb, "--help").stdout
+            self.assertIn(" ".join(["Usage: mine", *verb, "[OPTIONS]"]), out)
+            self.assertNotRegex(out, r"\bfedmrn (run|compare|report|tune|data)")
+        self.assertEqual(say("rnu").stderr,
+                         "mine: unknown verb rnu, did you mean run?\n")
+        self.assertEqual(
+            say("report", "runs").stderr,
+            "mine report: runs: cannot read it: No such file or directory\n")
+        self.assertEqual(say("--version").stdout,
+                         f"mine (fedmrn {os.environ['FEDMRN_VERSION']})\n")
+
     def test_help_tells_defaults_once(self):
         run = self.succeed("run", "--help")
         self.assertIn("--rounds.count integer=100", run)
         self.assertNotIn("--train.lr number=", run)  # the method's
         for verb in ("compare", "tune", "partition"):
-            self.assertNotIn("--rounds.count", self.succeed(verb, "--help"))
+            out = self.succeed(verb, "--help")
+            self.assertNotIn("--rounds.count ", out)
+            self.assertIn("docs/keys.md", out)
         explained = self.succeed("run", "--train.lr", "0.5", "--print-config")
         self.assertIn("\nlr = 0.5\n", explained)
         (self.folder / "my.toml").write_text(explained)

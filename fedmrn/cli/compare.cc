@@ -101,7 +101,7 @@ void PrintSummary(const sim::Grid& grid,
   for (const sim::SummaryRow& row : rows) {
     std::vector<std::string> cells = row.labels;
     const auto number = [](double value, int digits) {
-      return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
+      return std::isnan(value) ? "-" : report::Decimals(value, digits);
     };
     const results::SeedsSummary& summary = row.summary;
     cells.insert(cells.end(), {score(row.metric, summary.best),

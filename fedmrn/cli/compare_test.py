@@ -233,8 +233,14 @@ class CompareTest(GridTest):
         for message, args in (
                 (f"--profile slow: {self.grid} has the profiles quick, long",
                  ["--profile", "slow"]),
+                (f"--profile quik: {self.grid} has the profiles quick, long, "
+                 "did you mean quick?", ["--profile", "quik"]),
                 ("--only method=x: method has no x; it has fedavg, fedmrn",
                  ["--only", "method=x"]),
+                ("--only method=fedagv: method has no fedagv; it has fedavg, "
+                 "fedmrn, did you mean fedavg?", ["--only", "method=fedagv"]),
+                ("--only methd=x: there is no axis methd; there are method, "
+                 "seed, did you mean method?", ["--only", "methd=x"]),
                 ("--set train.lr=0: train.lr: must be a number above 0, not 0",
                  ["--set", "train.lr=0"])):
             self.fail_with(message, "compare", self.grid, *out, *args)

@@ -19,6 +19,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/json.h"
 #include "fedmrn/base/process.h"
+#include "fedmrn/base/similar.h"
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/fetch.h"
@@ -430,10 +431,14 @@ void AddData(Verb program) {
     const Argument set =
         added.AddOption("NAME", options->name, "The data set")
             .Check([](const std::string& value) -> std::string {
-              return train::FindDataSet(value) != nullptr
-                         ? ""
-                         : "no data set is called " + value +
-                               "; see fedmrn data list";
+              if (train::FindDataSet(value) != nullptr) return "";
+              std::vector<std::string_view> names;
+              for (const train::DataSet& row : train::DataSets()) {
+                names.emplace_back(row.name);
+              }
+              const std::string nearest = DidYouMean(value, names);
+              return "no data set is called " + value +
+                     (nearest.empty() ? "; see fedmrn data list" : nearest);
             });
     if (needs_name) set.Required();
     added.AddOption("--dir", options->dir,

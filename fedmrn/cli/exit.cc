@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <string>
+
+#include "fedmrn/cli/arguments.h"
 
 namespace fedmrn::cli {
 
@@ -12,8 +15,9 @@ int ExitCodeOf(const Error& error) {
 
 int Fail(std::string_view who, const Error& error) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}{}{}\n", who, who.empty() ? "" : ": ",
-             error.ToString());
+  fmt::print(stderr, "{}{}\n",
+             who.empty() ? "" : AsTyped(std::string(who) + ": "),
+             AsTyped(error.ToString()));
   return ExitCodeOf(error);
 }
 

@@ -99,6 +99,23 @@ size_t FirstThatFits(std::span<const std::string> forms, size_t columns,
   return std::min(form, forms.size() - 1);
 }
 
+std::vector<std::string> Folded(std::string_view line, size_t columns) {
+  std::vector<std::string> lines;
+  while (!line.empty()) {
+    const size_t end = std::min(line.find("  "), line.size());
+    const std::string_view piece = line.substr(0, end);
+    line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));
+    if (lines.empty()) {
+      lines.emplace_back(piece);
+    } else if (Characters(lines.back()) + 2 + Characters(piece) < columns) {
+      (lines.back() += "  ").append(piece);
+    } else {
+      lines.push_back("  " + std::string(piece));
+    }
+  }
+  return lines;
+}
+
 double Share(uint64_t done, uint64_t all) {
   return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
 }

@@ -70,6 +70,10 @@ class LiveLines {
 size_t FirstThatFits(std::span<const std::string> forms, size_t columns,
                      size_t from = 0);
 
+// A line whose pieces stand two spaces apart, as lines that leave the last of
+// `columns` free: nothing of it is lost as long as each piece fits.
+std::vector<std::string> Folded(std::string_view line, size_t columns);
+
 // 0 if there is nothing to do.
 double Share(uint64_t done, uint64_t all);
 

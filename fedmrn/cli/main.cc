@@ -1,12 +1,17 @@
 #include "fedmrn/cli/main.h"
 
+#include <filesystem>
+#include <string>
+
 #include "fedmrn/cli/commands.h"
 
 namespace fedmrn::cli {
 
 int Main(int argc, char** argv) {
+  const std::string name =
+      argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
   Program program(
-      "fedmrn", FEDMRN_VERSION,
+      name.empty() ? "fedmrn" : name, FEDMRN_VERSION,
       "FedMRN: federated learning that uploads one bit per parameter.\n"
       "Every figure about upload is a sum of real frame lengths.");
   const Verb verb = program.verb();

@@ -177,8 +177,8 @@ class ReportTest(ReportVerbTest):
             [mine[key] for key in ("data", "partition", "method", "seeds",
                                    "best_mean", "best_std", "last_mean",
                                    "paper_mean", "paper_std")],
-            ["fmnist", "Non-IID-2, label sets at random", "fedmrn", "3", "89",
-             "1", "88.9", "", ""])
+            ["fmnist", "3 labels per client, label sets at random", "fedmrn",
+             "3", "89", "1", "88.9", "", ""])
         self.assertAlmostEqual(float(mine["payload_bits"]), 1, 5)
         self.assertAlmostEqual(float(mine["dense_bits"]), 32 * DENSE / PARAMS,
                                5)
@@ -191,12 +191,12 @@ class ReportTest(ReportVerbTest):
         self.assertIn("1 to 3 seeds. Not the paper's protocol (its values in "
                       "brackets): rounds.count=20 (100), train.epochs=2 (10), "
                       "partition.labels_assignment=random (cyclic).", text)
-        self.assertIn("| FedMRN | 3 | 89.00 ± 1.00 | the best | 86.17 ± 0.97 | "
-                      "1.55 | the best |", text)
+        self.assertIn("| FedMRN | 3 | **89.00 ± 1.00** | the best | "
+                      "**86.17 ± 0.97** | 1.55 | the best |", text)
         self.assertIn("| Top-k made_up=2 | 1 | 50.00 | one seed |", text)
-        self.assertIn("| FedMRN | 1.159 | 1.000 | 0.158 | 0.002 | 27.7 | 11.3 "
-                      "|", text)
-        self.assertIn("| FedMRN | 2.000 | 1.00 | 0.05 |", text)
+        self.assertIn("| FedMRN | **1.159** | 1.000 | 0.158 | 0.002 | **27.7** "
+                      "| **11.3** |", text)
+        self.assertIn("| FedMRN | 2.000 | **1.00** | **0.05** |", text)
 
     def test_replaces_only_reports(self):
         fake_run(self.runs / "a", "fedavg")
@@ -258,6 +258,18 @@ class ReportTest(ReportVerbTest):
         self.assertFalse("<s>" in page or "<i>" in page)
         self.assertTrue(HTML_COMMAND in page)
         self.assertEqual(self.files(), ["a.md", "report.html"])
+
+    def test_a_grid_gives_the_titles(self):
+        for name, noise in (("one", "uniform"), ("two", "bernoulli")):
+            folder = fake_run(self.runs / name, "fedmrn", method__noise=noise)
+            (folder / "grid.json").write_text(json.dumps(
+                {"summary": "Dice & coins", "labels": {"method": name}}))
+        self.succeed("runs", "--csv", "a.csv")
+        page = (self.folder / "report.html").read_text()
+        self.assertIn("<title>Dice &amp; coins</title>", page)
+        self.assertIn("<h1>Dice &amp; coins</h1>", page)
+        self.assertNotIn("the paper where the protocol", page)
+        self.assertEqual([row["label"] for row in self.rows()], ["one", "two"])
 
     def test_pictures(self):
         fake_run(self.runs / "a", "fedavg")

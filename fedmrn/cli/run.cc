@@ -82,13 +82,15 @@ int RunVerb(const RunArguments& arguments) {
   const sim::PartitionSettings& partition = config->partition;
   const bool natural = partition.kind == sim::PartitionKind::kNatural;
   fmt::print(
-      stderr,
-      "{} on {}, {}: {}{} clients a round ({}), {} rounds; results in {}\n",
-      config->method.name, config->data.name, config->model.name,
-      config->rounds.clients_per_round,
-      natural ? "" : fmt::format(" of {}", partition.clients),
-      NameOf(partition.kind, sim::kPartitionKinds), config->rounds.count,
-      options.out);
+      stderr, "{}\n",
+      FitTo(STDERR_FILENO,
+            fmt::format(
+                "{} on {}, {}: {}{} clients a round ({}), {}; results in {}",
+                config->method.name, config->data.name, config->model.name,
+                config->rounds.clients_per_round,
+                natural ? "" : fmt::format(" of {}", partition.clients),
+                NameOf(partition.kind, sim::kPartitionKinds),
+                report::Counted(config->rounds.count, "round"), options.out)));
   const Result<sim::RunResult> result = RunWatched(*config, options, "");
   if (!result) return Fail("fedmrn run", result.error());
   if (result->stopped) {
@@ -128,7 +130,8 @@ void AddConfigOptions(Verb verb, std::vector<std::string>& settings,
           help == ConfigHelp::kLists
               ? "Overrides one key of the config, e.g. --set train.lr=0.03"
               : "Overrides one key of the config, e.g. --set train.lr=0.03; so "
-                "does --train.lr 0.03 (fedmrn run --help lists the keys)")
+                "does --train.lr 0.03 (docs/keys.md and fedmrn run --help list "
+                "the keys)")
       .Type("KEY=VALUE ...");
   verb.OnFlag(
       "--skip-bad", [&settings] { settings.push_back("data.skip_bad=true"); },
@@ -159,10 +162,11 @@ void AddRun(Verb program) {
       "run", "Federated training: data, clients, rounds, results");
   verb.Footer(
       "  fedmrn run configs/fmnist-noniid2-fedmrn.toml\n"
-      "  fedmrn run --data.name synthetic --rounds.count 5 --train.epochs 2\n\n"
+      "  fedmrn run --data.name synthetic --partition.clients 10 \\\n"
+      "      --rounds.clients_per_round 5 --rounds.count 5\n\n"
       "Writes rounds.csv, run.json, model.pt, model-best.pt, tb/ and\n"
-      "checkpoints/ to the folder of results. A run that was stopped or killed "
-      "goes on, to the\n"
+      "checkpoints/ to the folder of results. A run that was stopped or\n"
+      "killed goes on, to the\n"
       "same model, with fedmrn run --resume --out DIR; with a larger\n"
       "--rounds.count (or --rounds.target_accuracy or patience, if that ended\n"
       "it early) also one that has ended." +
@@ -193,7 +197,12 @@ void AddRun(Verb program) {
             arguments->settings.push_back("--run.workers=" + count);
           },
           "Clients at the same time; 0: one per core")
-      .Type("N");
+      .Type("N=0")
+      .Check([](const std::string& count) -> std::string {
+        const bool number = !count.empty() &&
+                            count.find_first_not_of("0123456789") == count.npos;
+        return number ? "" : "must be an integer of at least 0, not " + count;
+      });
   AddConfigOptions(verb, arguments->settings, ConfigHelp::kLists);
   verb.Do([arguments] { return RunVerb(*arguments); });
 }

@@ -216,12 +216,12 @@ class ScreenTest(RunVerbTest):
     def test_live_line_fits(self):
         number = r"(-|[\d.]+)"
         forms = {
-            140: rf"round [12]/2  step +\d+/160 \[[#.]{{12}}\]  accuracy {number} "
-                 rf"%  loss {number}  up [\d.]+ MB  [\d,]+ samples/s  left .+",
-            90: rf"round [12]/2  step +\d+/160  accuracy {number} %  loss "
+            140: rf"round [12]/2  step +\d+/160 \[[#.]{{12}}\]  accuracy {number}"
+                 rf"( %)?  loss {number}  up [\d.]+ MB  [\d,]+ samples/s  left .+",
+            90: rf"round [12]/2  step +\d+/160  accuracy {number}( %)?  loss "
                  rf"{number}  up [\d.]+ MB  [\d,]+ samples/s  left .+",
-            72: rf"round [12]/2 +\d+/160  {number} %  loss {number}  up [\d.]+ MB"
-                r"  [\d,]+/s  left .+"}
+            72: rf"round [12]/2 +\d+/160  ({number} %|-)  loss {number}  up "
+                r"[\d.]+ MB  [\d,]+/s  left .+"}
         for columns, form in forms.items():
             with self.subTest(columns=columns):
                 out = self.on_terminal(
@@ -239,7 +239,33 @@ class ScreenTest(RunVerbTest):
                           if line.startswith("round ")]
                 self.assertEqual(len(rounds), 2, stays)
                 self.assertLess(max(map(len, rounds)), columns)
+                # No rate while nothing was trained yet.
+                self.assertFalse(re.search(r"\b0 samples/s| 0/s", out), out)
 
+    def test_nothing_is_lost_on_a_narrow_terminal(self):
+        out = self.on_terminal(
+            44, "run", *SMALL, "--rounds.count", 2, "--train.epochs", 20,
+            "--out", self.folder / "narrow")
+        drawn = re.findall(r"([^\r\n]*)\x1b\[K", out)
+        self.assertLess(max(map(len, drawn)), 44)
+        self.assertTrue(any(re.fullmatch(
+            r"round [12]/2 +\d+/160.*  loss [\d.]+", line)
+            for line in drawn), drawn)
+        self.assertTrue(any(re.fullmatch(r"  .*left [\d:]+", line)
+                            for line in drawn), drawn)
+        stays = "\n".join(re.split(r"\x1b\[[JK]", line)[-1].strip("\r")
+                          for line in out.split("\n"))
+        for number in (1, 2):
+            self.assertRegex(
+                stays, rf"(?m)^round {number}/2  +[\d.]+ %  loss [\d.]+\n  "
+                r"up [\d.]+ MB  [\d.]+ s$")
+
+    def test_help_fits(self):
+        for verb in ("run", "compare", "tune"):
+            lines = self.on_terminal(60, verb, "--help").splitlines()
+            options = [line for line in lines if line.startswith(" " * 30)]
+            self.assertGreater(len(options), 3)
+            self.assertLess(max(map(len, options)), 60, options)
 
     def test_tables_fit(self):
         for columns, parts in ((60, 2), (140, 1)):

@@ -25,14 +25,14 @@ inline std::string AboutDuration(double seconds) {
 // "88.12" or "0.8812", as the metric has it; what was never measured: "-".
 inline std::string ScoreNumber(std::string_view metric, double score) {
   const report::ScoreUnit unit = report::UnitOf(metric);
-  return std::isnan(score)
-             ? "-"
-             : fmt::format("{:.{}f}", unit.scale * score, unit.digits);
+  return std::isnan(score) ? "-"
+                           : report::Decimals(unit.scale * score, unit.digits);
 }
 
 // "88.12 %" or "0.8812".
 inline std::string ScoreText(std::string_view metric, double score) {
-  return ScoreNumber(metric, score) + report::UnitOf(metric).unit;
+  return ScoreNumber(metric, score) +
+         (std::isnan(score) ? "" : report::UnitOf(metric).unit);
 }
 
 // The number of characters in UTF-8: all bytes but those that continue one.
@@ -82,6 +82,12 @@ inline std::optional<TerminalSize> TerminalOf(int descriptor) {
     if (size.ws_row > 2) terminal.rows = size.ws_row;
   }
   return terminal;
+}
+
+// Broken between words where it goes to a terminal that is too narrow for it.
+inline std::string FitTo(int descriptor, std::string_view text) {
+  const std::optional<TerminalSize> terminal = TerminalOf(descriptor);
+  return terminal ? Wrapped(text, terminal->columns, 2) : std::string(text);
 }
 
 // A paragraph on stdout and an empty line, 80 characters wide or as the

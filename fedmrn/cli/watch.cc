@@ -24,16 +24,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The fullest form of a line that fits the terminal. Once a shorter one was
-// needed it stays, so that the line does not change its shape as digits come
-// and go.
+// The fullest form of a line that fits the terminal, or the shortest on several
+// lines. Once a shorter one was needed it stays, so that the line does not
+// change its shape as digits come and go.
 class FittingLine {
  public:
-  std::string Of(std::span<const std::string> forms, size_t columns) {
+  std::vector<std::string> Of(std::span<const std::string> forms,
+                              size_t columns) {
     if (columns != columns_) form_ = 0;
     columns_ = columns;
     form_ = std::max(form_, FirstThatFits(forms, columns));
-    return forms[std::min(form_, forms.size() - 1)];
+    const std::string& line = forms[std::min(form_, forms.size() - 1)];
+    if (Characters(line) < columns) return {line};
+    return Folded(line, columns);
   }
 
  private:
@@ -69,37 +72,43 @@ class Screen {
       return;
     }
     const results::RoundRow& row = rows.back();
-    std::string scores;
+    std::string score, loss;
+    const char* metric = progress_.metric;
     if (!std::isnan(row.score)) {
-      const char* metric = progress_.metric;
-      scores = fmt::format(
-          "  {} {:>5}{}{}  loss {:.4f}", metric, ScoreNumber(metric, row.score),
-          report::UnitOf(metric).unit, MeanIouText(row), row.loss);
+      score = fmt::format("{:>5}{}{}", ScoreNumber(metric, row.score),
+                          report::UnitOf(metric).unit, MeanIouText(row));
+      loss = fmt::format("  loss {:.4f}", row.loss);
     }
-    const std::string head =
-        Head(row.round) + scores +
+    const std::string uploaded =
         fmt::format("  up {}", report::Megabytes(summary_.totals.uplink_bytes));
-    std::string tail = fmt::format("  {:.1f} s", row.wall_s);
+    const std::string short_head =
+        Head(row.round) + (score.empty() ? "" : "  " + score) + loss + uploaded;
+    const std::string head =
+        Head(row.round) +
+        (score.empty() ? "" : fmt::format("  {} {}", metric, score)) + loss +
+        uploaded;
+    std::string tail = fmt::format("  {} s", report::Decimals(row.wall_s, 1));
     if (row.dropped > 0) tail += fmt::format("  {} dropped", row.dropped);
     std::string left;
     if (const auto seconds = SecondsLeft(0);
         seconds && row.round < config_.rounds.count) {
       left = "  left " + report::Duration(*seconds);
     }
-    const std::array<std::string, 3> forms = {
+    const std::array<std::string, 4> forms = {
         head + fmt::format(" ({:.3f} bits/param)", row.uplink_bits_per_param) +
             tail + left,
-        head + tail + left, head + tail};
+        head + tail + left, head + tail, short_head + tail};
     const std::optional<TerminalSize> size = TerminalOf(STDERR_FILENO);
     live_.Print(
-        size ? CutTo(round_line_.Of(forms, size->columns), size->columns - 1)
+        size ? fmt::format(
+                   "{}", fmt::join(round_line_.Of(forms, size->columns), "\n"))
              : forms[0]);
   }
 
  private:
   std::vector<std::string> Lines(const TerminalSize& size) {
     const std::lock_guard lock(mutex_);
-    return {live_line_.Of(LiveForms(), size.columns)};
+    return live_line_.Of(LiveForms(), size.columns);
   }
 
   std::string Head(uint32_t round) const {
@@ -136,17 +145,21 @@ class Screen {
     };
     const uint64_t uplink = summary_.totals.uplink_bytes;
     const std::string head = Head(round);
-    const std::string rate = report::Grouped(SamplesPerSecond());
+    // Nothing while none were trained yet.
+    const uint64_t samples = SamplesPerSecond();
+    const auto rate = [&](const char* unit) {
+      return samples == 0 ? "" : "  " + report::Grouped(samples) + unit;
+    };
     const std::optional<double> left = SecondsLeft(share);
     const std::string tail =
-        fmt::format("  {} {}  loss {}  up {}  {} samples/s  left {}", metric,
-                    score, loss(4), report::Megabytes(uplink), rate,
+        fmt::format("  {} {}  loss {}  up {}{}  left {}", metric, score,
+                    loss(4), report::Megabytes(uplink), rate(" samples/s"),
                     left ? report::Duration(*left) : "?");
     return {head + "  " + work + bar + tail, head + "  " + work + tail,
-            fmt::format("{} {}  {}  loss {}  up {:.1f} MB  {}/s  left {}", head,
+            fmt::format("{} {}  {}  loss {}  up {} MB{}  left {}", head,
                         short_work, score, loss(2),
-                        static_cast<double>(uplink) / 1e6, rate,
-                        left ? ClockTime(*left) : "?")};
+                        report::Decimals(static_cast<double>(uplink) / 1e6, 1),
+                        rate("/s"), left ? ClockTime(*left) : "?")};
   }
 
   double Elapsed() const {
@@ -163,7 +176,8 @@ class Screen {
     if (progress_.phase != sim::Phase::kTraining) {
       rate_since_ = now;
       rate_examples_ = examples;
-      return static_cast<uint64_t>(rate_);
+      // What it was in training, which may have been too short for a mean.
+      return rate_ > 0 ? static_cast<uint64_t>(rate_) : first_rate_;
     }
     const double seconds =
         std::chrono::duration<double>(now - rate_since_).count();
@@ -175,7 +189,7 @@ class Screen {
         rate_since_ = now;
         rate_examples_ = examples;
       }
-      return static_cast<uint64_t>(rate);
+      return first_rate_ = static_cast<uint64_t>(rate);
     }
     return static_cast<uint64_t>(rate_);
   }
@@ -208,7 +222,8 @@ class Screen {
   Clock::time_point rate_since_ = Clock::now();
   uint64_t rate_examples_ = 0;
   double rate_ = 0;
-  LiveLines live_;  // the last: it calls Lines as long as it lives
+  uint64_t first_rate_ = 0;  // of less than two seconds
+  LiveLines live_;           // the last: it calls Lines as long as it lives
 };
 
 }  // namespace

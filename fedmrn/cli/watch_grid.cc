@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -104,7 +105,8 @@ class GridScreen {
   };
 
   void Print(size_t run, const std::string& message) {
-    live_.Print(fmt::format("{}: {}", grid_.runs[run].name, message));
+    live_.Print(FitTo(STDERR_FILENO,
+                      fmt::format("{}: {}", grid_.runs[run].name, message)));
   }
 
   // How many rounds of a run are done, counting the one at work by its share.
@@ -124,13 +126,16 @@ class GridScreen {
     const std::lock_guard lock(mutex_);
     const size_t most = size.rows - 2;
     std::vector<std::string> lines;
+    const auto add = [&](const std::string& line) {
+      std::ranges::copy(Folded(line, size.columns), std::back_inserter(lines));
+    };
     size_t running = 0;
     for (size_t i = 0; i < runs_.size(); ++i) {
       if (runs_[i].state != View::kRunning) continue;
       ++running;
-      if (lines.size() < most) lines.push_back(RunLine(i, size.columns));
+      if (lines.size() < most) add(RunLine(i, size.columns));
     }
-    lines.push_back(LastLine(running));
+    add(LastLine(running));
     return lines;
   }
 
@@ -205,13 +210,14 @@ Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
   const auto count = [&](sim::RunState state) {
     return std::ranges::count(result.outcomes, state, &sim::GridOutcome::state);
   };
-  if (!grid.summary.empty()) fmt::print(stderr, "{}\n", grid.summary);
-  fmt::print(stderr,
-             "runs: {} finished, {} interrupted, {} new; {} at a time; results "
-             "in {}\n",
-             count(sim::RunState::kFinished),
-             count(sim::RunState::kInterrupted), count(sim::RunState::kNew),
-             jobs, out);
+  const auto say = [](const std::string& line) {
+    fmt::print(stderr, "{}\n", FitTo(STDERR_FILENO, line));
+  };
+  if (!grid.summary.empty()) say(grid.summary);
+  say(fmt::format(
+      "runs: {} finished, {} interrupted, {} new; {} at a time; results in {}",
+      count(sim::RunState::kFinished), count(sim::RunState::kInterrupted),
+      count(sim::RunState::kNew), jobs, out));
 
   std::vector<sim::Progress> progress(grid.runs.size());
   GridScreen screen(grid, result.outcomes, progress);

@@ -11,113 +11,14 @@
 #include "fedmrn/base/json.h"
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/text.h"
+#include "fedmrn/report/values.h"
 #include "fedmrn/sim/config.h"
 
 namespace fedmrn::report {
 namespace {
 
-using Values = std::map<std::string, std::string>;
-
 bool In(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
-}
-
-enum class Part { kSetting, kPartition, kMethod, kSeed };
-constexpr Part kParts[] = {Part::kSetting, Part::kPartition, Part::kMethod,
-                           Part::kSeed};
-
-// Where a run's value of a key counts: a setting has cells, which are
-// partitions, and these compare methods.
-Part PartOf(KeyRole role) {
-  switch (role) {
-    case KeyRole::kPartition:
-      return Part::kPartition;
-    case KeyRole::kMethod:
-    case KeyRole::kTuning:
-      return Part::kMethod;
-    case KeyRole::kSeed:
-      return Part::kSeed;
-    default:
-      return Part::kSetting;
-  }
-}
-
-// Whether a partition of this kind reads the key.
-bool MattersTo(std::string_view kind, const sim::ConfigKey& key) {
-  return key.owners.empty() ||
-         std::ranges::find(key.owners, kind) != key.owners.end();
-}
-
-// The key of the file that the network is made of.
-const char* ModelFileKey(const SavedRun& run) {
-  return run.Get("model.torchscript").empty() ? "model.backbone"
-                                              : "model.torchscript";
-}
-
-Values ValuesOf(const SavedRun& run, Part part) {
-  Values values;
-  const std::string kind = run.Get("partition.kind");
-  for (const auto& [name, value] : run.config) {
-    const sim::ConfigKey key = sim::DescribeKey(name);
-    // The partition's seed makes no other partition to compare with.
-    const Part its = name == "partition.seed" ? Part::kSeed : PartOf(key.role);
-    // Files stand for what they hold.
-    if (!key.changes_results || its != part) continue;
-    if (part == Part::kPartition && !MattersTo(kind, key)) continue;
-    values[name] = value;
-  }
-  if (part != Part::kSetting) return values;
-  if (!run.data_files.empty()) values["data.path"] = run.data_files;
-  if (!run.model_files.empty()) values[ModelFileKey(run)] = run.model_files;
-  return values;
-}
-
-// "a.npz", "a.npz, test b.npz"; nothing of a data set that lies at its own
-// place.
-std::string DataFiles(const SavedRun& run) {
-  const std::string test = run.Get("data.test_path");
-  return run.Get("data.path") + (test.empty() ? "" : ", test " + test);
-}
-
-std::string ModelFiles(const SavedRun& run) {
-  return run.Get(ModelFileKey(run));
-}
-
-// Fills in `name`. Digests tell whether files have the same content; of a run
-// without one, their names do.
-void NameFiles(std::vector<SavedRun>& runs,
-               std::string (*files_of)(const SavedRun&),
-               std::string SavedRun::*its_digest, std::string SavedRun::*name) {
-  // What is read of a file depends on other keys.
-  using Reading = std::pair<Values, std::string>;  // and files or digest
-  const auto reading = [](const SavedRun& run, const std::string& what) {
-    return Reading(ValuesOf(run, Part::kSetting), what);
-  };
-  std::map<Reading, std::string> digest_of;
-  for (const SavedRun& run : runs) {
-    const std::string& digest = run.*its_digest;
-    if (!digest.empty()) digest_of.emplace(reading(run, files_of(run)), digest);
-  }
-  std::map<Reading, std::string> name_of;
-  std::set<Reading> taken;
-  for (SavedRun& run : runs) {
-    const std::string files = files_of(run);
-    if (files.empty()) continue;
-    std::string digest = run.*its_digest;
-    if (digest.empty()) digest = digest_of[reading(run, files)];
-    if (digest.empty()) {
-      run.*name = files;
-      continue;
-    }
-    std::string& shared = name_of[reading(run, digest)];
-    if (shared.empty()) {
-      // A file may have been changed between two runs.
-      const bool changed = !taken.insert(reading(run, files)).second;
-      shared =
-          changed ? fmt::format("{} (sha256 {:.8})", files, digest) : files;
-    }
-    run.*name = shared;
-  }
 }
 
 std::string Unquoted(const std::string& value) {
@@ -234,17 +135,40 @@ void Measure(Group& group) {
   group.cost = CostOf(group.runs);
 }
 
+// "Dirichlet, alpha=0.1", "3 labels per client, label sets in cycles": what is
+// the partition's own, and what is not as usual.
+std::string PartitionWords(const SavedRun& run) {
+  const std::string kind = run.Get("partition.kind");
+  Values values = ValuesOf(run, Part::kPartition);
+  values.erase("partition.kind");
+  std::string words = kind == "iid"         ? "IID"
+                      : kind == "dirichlet" ? "Dirichlet"
+                                            : kind;
+  if (kind == "labels") {
+    words = run.Get("partition.labels_per_client") + " labels per client";
+    values.erase("partition.labels_per_client");
+  }
+  const Values usual = UsualConfig(run);
+  for (const auto& [key, value] : values) {
+    const auto its_usual = usual.find(key);
+    const bool departs = its_usual == usual.end() || its_usual->second != value;
+    if (departs ||
+        In(key, {"partition.alpha", "partition.labels_assignment"})) {
+      words += ", " + KeyText(key, value);
+    }
+  }
+  return words;
+}
+
 Cell MakeCell(const std::vector<const SavedRun*>& runs) {
   const SavedRun& first = *runs.front();
   Cell cell;
   cell.kind = first.Get("partition.kind");
-  cell.name = cell.kind;
+  cell.name = PartitionWords(first);
   const PaperData* data = FindPaperData(first.Get("data.name"));
-  for (const PaperPartition& known :
-       data != nullptr ? data->partitions : std::span(kPaperPartitions)) {
-    if (known.kind == cell.kind) cell.name = known.name;
-  }
-  if (cell.name == cell.kind && data != nullptr) {
+  if (data != nullptr &&
+      std::ranges::find(data->partitions, cell.kind, &PaperPartition::kind) ==
+          data->partitions.end()) {
     cell.departures.push_back(DepartureText(
         "kind", cell.kind, std::string(data->partitions.front().kind)));
   }
@@ -258,7 +182,6 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
   }
   for (const auto& [key, value] : ValuesOf(first, Part::kPartition)) {
     if (key == "partition.kind" || usual[key] == value) continue;
-    cell.name += ", " + KeyText(key, value);
     cell.departures.push_back(DepartureText(
         std::string(sim::DescribeKey(key).short_name), value, usual[key]));
   }
@@ -282,6 +205,58 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
                       group.label.size(), group.label);
   });
   return cell;
+}
+
+// What a run is called on those axes of its grid. Numbers need the axis's name.
+std::string GridLabel(const SavedRun& run, const std::set<std::string>& axes) {
+  std::string text;
+  for (const auto& [axis, label] : run.grid_labels) {
+    if (!axes.contains(axis)) continue;
+    if (!text.empty()) text += ", ";
+    if (label == run.Get("method.name")) {
+      text += MethodTitle(label);
+    } else {
+      text += ParseJson(label).is_number() ? axis + "=" + label : label;
+    }
+  }
+  return text;
+}
+
+// The names that people gave to the variants of their grids say more than keys
+// and values, if every group has one and no two share one.
+void TakeGridLabels(Setting& setting) {
+  std::set<std::string> axes;  // on which groups of one cell differ
+  for (const Cell& cell : setting.cells) {
+    std::map<std::string, std::set<std::string>> labels;
+    for (const Group& group : cell.groups) {
+      for (const auto& [axis, label] : group.runs.front()->grid_labels) {
+        if (axis != "seed") labels[axis].insert(label);
+      }
+    }
+    for (const auto& [axis, its] : labels) {
+      if (its.size() > 1) axes.insert(axis);
+    }
+  }
+  std::map<std::string, Values> meaning;
+  std::map<Values, std::string> names;
+  for (const Cell& cell : setting.cells) {
+    for (const Group& group : cell.groups) {
+      const Values values = ValuesOf(*group.runs.front(), Part::kMethod);
+      for (const SavedRun* run : group.runs) {
+        const std::string label = GridLabel(*run, axes);
+        if (label.empty() ||
+            meaning.emplace(label, values).first->second != values ||
+            names.emplace(values, label).first->second != label) {
+          return;
+        }
+      }
+    }
+  }
+  for (Cell& cell : setting.cells) {
+    for (Group& group : cell.groups) {
+      group.label = GridLabel(*group.runs.front(), axes);
+    }
+  }
 }
 
 size_t PartitionOrder(const Cell& cell) {
@@ -331,6 +306,16 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
       setting.departures.push_back(DepartureText(key, value, paper[key]));
     }
   }
+  bool papers = false;
+  for (Cell& cell : setting.cells) {
+    if (!setting.IsPapers(cell)) continue;
+    papers = true;
+    for (const PaperPartition& known :
+         FindPaperData(setting.data)->partitions) {
+      if (known.kind == cell.kind) cell.name = known.name;
+    }
+  }
+  if (!papers) TakeGridLabels(setting);
   return setting;
 }
 
@@ -363,6 +348,34 @@ void NameSettings(std::vector<Setting>& settings) {
     for (int n = 2; !slugs.insert(setting.slug).second; ++n) {
       setting.slug = fmt::format("{}-{}", slug, n);
     }
+  }
+}
+
+// The summary that all runs of a setting have; nothing if there is none.
+std::string GridSummaryOf(const Setting& setting) {
+  std::set<std::string> summaries;
+  for (const Cell& cell : setting.cells) {
+    for (const Group& group : cell.groups) {
+      for (const SavedRun* run : group.runs) {
+        summaries.insert(run->grid_summary);
+      }
+    }
+  }
+  return summaries.size() == 1 ? *summaries.begin() : "";
+}
+
+void TakeGridSummaries(Study& study) {
+  std::set<std::string> summaries;
+  for (const Setting& setting : study.settings) {
+    summaries.insert(GridSummaryOf(setting));
+  }
+  if (summaries.size() == 1) {
+    study.title = *summaries.begin();
+    return;
+  }
+  for (Setting& setting : study.settings) {
+    const std::string summary = GridSummaryOf(setting);
+    if (!summary.empty()) setting.name = summary + ": " + setting.name;
   }
 }
 
@@ -455,10 +468,7 @@ std::vector<Setting::Row> Setting::Rows() const {
 Study MakeStudy(std::vector<SavedRun> runs) {
   Study study;
   study.runs = std::move(runs);
-  NameFiles(study.runs, DataFiles, &SavedRun::data_sha256,
-            &SavedRun::data_files);
-  NameFiles(study.runs, ModelFiles, &SavedRun::model_file_sha256,
-            &SavedRun::model_files);
+  NameFiles(study.runs);
   study.same_as.resize(study.runs.size());
   // By everything that can change results, seeds included.
   std::map<Values, const SavedRun*> seen;
@@ -493,6 +503,7 @@ Study MakeStudy(std::vector<SavedRun> runs) {
                       -static_cast<int64_t>(setting.rounds) * setting.epochs);
   });
   NameSettings(study.settings);
+  TakeGridSummaries(study);
   return study;
 }
 

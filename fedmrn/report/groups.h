@@ -34,7 +34,8 @@ struct Group {
   std::string method;  // of the config
   // "FedMRN", "FedMRN w/o SM", "Top-k with error feedback": the method and what
   // sets it apart from its defaults and from other groups of the cell, none of
-  // which has the same.
+  // which has the same. Where all runs of a setting come from grids and are not
+  // the paper's protocol, what the grid's variants are called: "topk-ef".
   std::string label;
   bool standard = false;  // the method's defaults: what the paper reports
   // FedMRN with parts left out or other noise: has plots of its own as well.
@@ -53,7 +54,9 @@ struct Group {
 
 struct Cell {
   std::string kind;  // partition.kind of a config
-  std::string name;  // "IID", "Non-IID-1, alpha=0.1"
+  // "IID", "Dirichlet, alpha=0.1"; "Non-IID-1" only where the protocol is the
+  // paper's.
+  std::string name;
   // Keys that the paper has otherwise for its partition of this kind:
   // "alpha=0.1 (0.3)", and of a data set that it does not have, those of
   // Fashion-MNIST's.
@@ -67,8 +70,10 @@ struct Cell {
 
 struct Setting {
   std::string data;  // data.name of a config
-  std::string name;  // "FMNIST, 20 rounds × 2 epochs": tells settings apart
-  std::string slug;  // the same for file names and ids
+  // "FMNIST, 20 rounds × 2 epochs": tells settings apart. On a page of several
+  // grids, behind the summary of the setting's own.
+  std::string name;
+  std::string slug;                 // the same for file names and ids
   std::string metric = "accuracy";  // what is measured
   uint32_t rounds = 0, epochs = 0;
   // Keys that the paper has otherwise: "train.batch=25 (64)"; of a data set
@@ -96,6 +101,7 @@ struct Study {
   // null.
   std::vector<const SavedRun*> same_as;
   std::vector<Setting> settings;
+  std::string title;  // the summary of the grid that all come from, or nothing
   size_t unfinished = 0, repeated = 0;  // which count in no setting
 
   Study() = default;

@@ -69,7 +69,7 @@ thead tr:last-child:not(:first-child) th:first-child { text-align: right; }
 tbody th, thead tr:first-child th:first-child {
   position: sticky; left: 0; background: var(--ground);
 }
-.ours th, .ours td { font-weight: 600; background: var(--panel); }
+td b { font-weight: 700; }
 .plots { display: grid; gap: 1.25rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 .plots.one { grid-template-columns: minmax(0, 34rem); }
@@ -123,8 +123,8 @@ class PageWriter {
         "<meta name=\"viewport\" content=\"width=device-width, "
         "initial-scale=1\">\n"
         "<link rel=\"icon\" href=\"data:,\">\n"
-        "<title>FedMRN: results</title>\n<style>{}</style>\n</head>\n<body>\n",
-        kMarker, kStyle);
+        "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
+        kMarker, HtmlText(Title()), kStyle);
     page.html += Head() + "<main>\n" + body_ + "</main>\n</body>\n</html>\n";
     page.pictures = std::move(pictures_);
     return page;
@@ -181,6 +181,10 @@ class PageWriter {
     body_ += "</div>\n";
   }
 
+  std::string Title() const {
+    return study_.title.empty() ? "FedMRN: results" : study_.title;
+  }
+
   std::string Head() const {
     std::set<std::string> versions, machines;
     std::string first, last;
@@ -200,13 +204,21 @@ class PageWriter {
       runs += fmt::format("; {} with the config of another, counted once",
                           study_.repeated);
     }
-    std::string head =
-        "<header>\n<h1>FedMRN: results</h1>\n"
+    const bool papers =
+        std::ranges::any_of(study_.settings, [](const Setting& setting) {
+          return std::ranges::any_of(setting.cells, [&](const Cell& cell) {
+            return setting.IsPapers(cell);
+          });
+        });
+    std::string head = fmt::format(
+        "<header>\n<h1>{}</h1>\n"
         "<p class=\"lead\">Federated learning methods compared by the accuracy "
-        "they reach and the bytes their clients upload; beside the numbers of "
-        "the paper where the protocol is the paper's. Every figure about "
-        "upload "
-        "is a sum of real frame lengths.</p>\n<dl>\n";
+        "they reach and the bytes their clients upload{}. Every figure about "
+        "upload is a sum of real frame lengths.</p>\n<dl>\n",
+        HtmlText(Title()),
+        papers ? "; beside the numbers of the paper where the protocol is the "
+                 "paper's"
+               : "");
     const auto item = [&](const char* name, const std::string& value) {
       if (value.empty()) return;
       head += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, HtmlText(value));
@@ -265,7 +277,8 @@ class PageWriter {
   void Convergence() {
     OfCells("convergence", "Convergence",
             "Test accuracy against rounds, and against what all clients have "
-            "uploaded so far: further left is cheaper. Means of the seeds.",
+            "uploaded so far: further left is cheaper. Means of the seeds; the "
+            "band around a line is their standard deviation.",
             [](const Setting& setting, const Cell& cell, auto& pictures,
                auto& captions) {
               if (setting.rounds < 2) return;  // a point is no curve
@@ -351,8 +364,8 @@ class PageWriter {
         "Payload: the compressed parameters; dense: batch norm and other "
         "values that travel as floats; header: header and checksum. \"1 "
         "in\": how many times smaller than the whole model in float32. "
-        "MB: upload of a whole run, all clients. A bar with a gap is longer "
-        "than can be shown.");
+        "MB: upload of a whole run, all clients. A bar that is torn off goes "
+        "on far beyond the axis; its number stands behind it.");
     for (const Setting& setting : study_.settings) {
       Heading(setting.name);
       Figures({UploadPicture(setting)}, {""});

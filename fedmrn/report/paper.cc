@@ -77,23 +77,23 @@ constexpr AppendixRow kAppendix[] = {
 // Colours that differ in lightness as well as in hue, on white and on black;
 // neighbours in hue differ in their dashes.
 constexpr MethodStyle kStyles[] = {
-    {"fedavg",      "FedAvg",      kInk,      "solid", 2},
-    {"fedpm",       "FedPM",       "#2e9b5b", "'-'",   1.5},
-    {"fedsparsify", "FedSparsify", "#44aa99", "'.'",   2},
-    {"signsgd",     "SignSGD",     "#0072b2", "solid", 1.5},
-    {"topk",        "Top-k",       "#56b4e9", "'-'",   1.5},
-    {"terngrad",    "TernGrad",    "#7a6fd0", "solid", 1.5},
-    {"drive",       "DRIVE",       "#cc79a7", "solid", 1.5},
-    {"drive-biased", "DRIVE (biased)", "#e3b7d0", "'.'", 2},
-    {"eden",        "EDEN",        "#aa4499", "'-'",   1.5},
-    {"fedmrn",      "FedMRN",      "#d55e00", "solid", 3.5},
-    {"fedmrns",     "FedMRNS",     "#e69f00", "solid", 3},
-    {"fedbat",      "FedBAT",      "#999933", "solid", 1.5},
-    {"fedavg-sm",   "FedAvg w. SM", "#9a6b4f", "'-'",  1.5},
-    {"fedavg-sms",  "FedAvg w. SM (signed)", "#b99a84", "'.'", 2},
+    {"fedavg",      "FedAvg",      kInk,      "solid"},
+    {"fedpm",       "FedPM",       "#2e9b5b", "'-'"},
+    {"fedsparsify", "FedSparsify", "#44aa99", "'.'"},
+    {"signsgd",     "SignSGD",     "#0072b2", "solid"},
+    {"topk",        "Top-k",       "#56b4e9", "'-'"},
+    {"terngrad",    "TernGrad",    "#7a6fd0", "solid"},
+    {"drive",       "DRIVE",       "#cc79a7", "solid"},
+    {"drive-biased", "DRIVE (biased)", "#e3b7d0", "'.'"},
+    {"eden",        "EDEN",        "#aa4499", "'-'"},
+    {"fedmrn",      "FedMRN",      "#d55e00", "solid"},
+    {"fedmrns",     "FedMRNS",     "#e69f00", "solid"},
+    {"fedbat",      "FedBAT",      "#999933", "solid"},
+    {"fedavg-sm",   "FedAvg w. SM", "#9a6b4f", "'-'"},
+    {"fedavg-sms",  "FedAvg w. SM (signed)", "#b99a84", "'.'"},
 };
 // clang-format on
-constexpr MethodStyle kUnknown = {"", "", kAxis, "'-'", 1.5};
+constexpr MethodStyle kUnknown = {"", "", kAxis, "'-'"};
 
 template <typename Row>
 const Row* FindRow(std::span<const Row> rows, std::string_view method) {

@@ -65,7 +65,6 @@ struct MethodStyle {
   std::string_view title;
   std::string_view colour;
   std::string_view dashes;  // gnuplot's dashtype
-  double line_width;
 };
 // The paper's order, then what is not in its tables.
 std::span<const MethodStyle> MethodStyles();

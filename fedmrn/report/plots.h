@@ -17,8 +17,8 @@ using Sheet = std::vector<const Group*>;
 std::vector<Sheet> SheetsOf(const Cell& cell);
 
 enum class Against { kRounds, kUpload };
-// Accuracy of the groups of a sheet, mean of the seeds. `number` counts the
-// cell's sheets, from 1.
+// Accuracy of the groups of a sheet, mean of the seeds in a band of their
+// deviation. `number` counts the cell's sheets, from 1.
 Picture CurvePicture(const Setting& setting, const Cell& cell,
                      const Sheet& sheet, size_t number, Against against);
 // Accuracy in the last ten rounds against the upload of a whole run, a point

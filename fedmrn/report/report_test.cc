@@ -5,90 +5,18 @@
 #include <map>
 #include <set>
 
-#include "fedmrn/base/files.h"
-#include "fedmrn/base/json.h"
 #include "fedmrn/report/groups.h"
 #include "fedmrn/report/page.h"
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/plots.h"
-#include "fedmrn/report/runs.h"
 #include "fedmrn/report/tables.h"
+#include "fedmrn/report/test_runs.h"
 #include "fedmrn/report/text.h"
-#include "fedmrn/results/results.h"
 #include "fedmrn/sim/config.h"
 #include "gtest/gtest.h"
 
 namespace fedmrn::report {
 namespace {
-
-constexpr uint64_t kParams = 1000, kPlain = 10;
-
-class ReportTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "report_test-" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const {
-    return folder_ + "/" + name;
-  }
-
-  // Two rounds, the first with the best accuracy, of two clients each.
-  void MakeRun(const std::string& name,
-               const std::vector<std::string>& settings, double best,
-               bool finished = true, const std::string& file = "") {
-    const sim::Config config =
-        (file.empty() ? sim::ParseConfig("", "", settings)
-                      : sim::LoadConfig(file, settings))
-            .value();
-    std::vector<results::RoundRow> rows(2);
-    for (uint32_t i = 0; i < rows.size(); ++i) {
-      rows[i].round = i + 1;
-      rows[i].score = best - 0.01 * i;
-      rows[i].loss = 1;
-      rows[i].payload_bytes = 2 * kParams / 8;
-      rows[i].plain_bytes = 2 * 4 * kPlain;
-      rows[i].uplink_bytes = rows[i].payload_bytes + rows[i].plain_bytes + 100;
-      rows[i].clients = 2;
-      rows[i].train_s = 8;
-      rows[i].encode_s = 0.5;
-      rows[i].wall_s = 10;
-    }
-    results::RunInfo info;
-    info.version = "1.2.3";
-    info.started = 1'700'000'000;
-    if (finished) info.ended = info.started + 20;
-    info.coded_params = kParams;
-    info.plain_values = kPlain;
-    info.model_sha256 = "abc";
-    std::filesystem::create_directories(Path(name));
-    ASSERT_TRUE(results::WriteRunJson(Path(name + "/run.json"),
-                                      sim::ConfigValues(config), info, rows));
-    ASSERT_TRUE(results::WriteRoundsCsv(Path(name + "/rounds.csv"), rows));
-  }
-
-  // Changes run.json as a run of another version has it.
-  void Edit(const std::string& name, const std::function<void(Json&)>& edit) {
-    const std::string path = Path(name + "/run.json");
-    Json json = ParseJson(AsText(ReadFile(path).value()));
-    edit(json);
-    ASSERT_TRUE(WriteFileAtomically(path, AsBytes(JsonText(json))));
-  }
-
-  Study ReadStudy() const {
-    return MakeStudy(ReadRuns(std::vector{folder_}).value());
-  }
-
-  std::string folder_;
-};
-
-const std::string kFedAvg = "method.name=fedavg",
-                  kFedMrn = "method.name=fedmrn",
-                  kLabels = "partition.kind=labels",
-                  kCyclic = "partition.labels_assignment=cyclic";
 
 TEST(Paper, Table2FollowsFromTable1) {
   size_t compared = 0;
@@ -151,6 +79,13 @@ TEST(Text, Quoting) {
   EXPECT_EQ(ShellWord("it's"), "'it'\\''s'");
   EXPECT_EQ(ShellWord(""), "''");
   EXPECT_EQ(GnuplotText("it's\na"), "'it''s a'");
+  EXPECT_EQ(Decimals(0.003, 2), "0.003");
+  EXPECT_EQ(Decimals(-0.0049, 2), "-0.005");
+  EXPECT_EQ(Decimals(0.006, 2), "0.01");
+  EXPECT_EQ(Decimals(0, 2), "0.00");
+  EXPECT_EQ(Decimals(12, 1), "12.0");
+  EXPECT_EQ(Decimals(3e-9, 2), "3e-09");
+  EXPECT_EQ(Megabytes(430), "0.0004 MB");
   EXPECT_EQ(HtmlText("<a href=\"&\">"), "&lt;a href=&quot;&amp;&quot;&gt;");
 }
 
@@ -369,24 +304,6 @@ TEST_F(ReportTest, EveryConfigurationStandsInEveryTable) {
   }
 }
 
-TEST_F(ReportTest, ManyConfigurationsStandOnSeveralSheets) {
-  MakeRun("avg", {kFedAvg}, 0.9);
-  for (int i = 1; i <= 20; ++i) {
-    MakeRun(fmt::format("m{}", i),
-            {kFedMrn, fmt::format("method.magnitude={}", 0.001 * i)}, 0.9);
-  }
-  const Study study = ReadStudy();
-  const Cell& cell = study.settings.at(0).cells.at(0);
-  std::set<const Group*> shown;
-  for (const Sheet& sheet : SheetsOf(cell)) {
-    EXPECT_LE(sheet.size(), 16u);
-    // Something to compare with.
-    EXPECT_TRUE(sheet[0]->standard);
-    shown.insert(sheet.begin(), sheet.end());
-  }
-  EXPECT_EQ(shown.size(), 21u);
-}
-
 TEST_F(ReportTest, RowsBesideThePlainOnesReadWell) {
   const std::string topk = "method.name=topk", fedpm = "method.name=fedpm";
   MakeRun("a", {topk}, 0.9);
@@ -462,11 +379,53 @@ TEST_F(ReportTest, OtherPartitionsAreNotThePapers) {
           0.9);
   const Study study = ReadStudy();
   ASSERT_EQ(study.settings.size(), 2u);
-  EXPECT_EQ(study.settings[0].cells.at(0).name, "Non-IID-1, alpha=0.1");
+  EXPECT_EQ(study.settings[0].cells.at(0).name, "Dirichlet, alpha=0.1");
   EXPECT_EQ(study.settings[0].cells[0].departures,
             std::vector<std::string>{"alpha=0.1 (0.3)"});
   EXPECT_FALSE(study.settings[0].IsPapers(study.settings[0].cells[0]));
   EXPECT_TRUE(study.settings[1].IsPapers(study.settings[1].cells.at(0)));
+  EXPECT_EQ(study.settings[1].cells[0].name, "Non-IID-1");
+}
+
+// The paper's words are for what the paper reports.
+TEST_F(ReportTest, PartitionsOfOtherProtocolsAreDescribed) {
+  const std::string few = "rounds.count=20";
+  MakeRun("a", {kFedAvg, few}, 0.9);
+  MakeRun(
+      "b",
+      {kFedAvg, few, "partition.kind=dirichlet", "partition.min_examples=5"},
+      0.9);
+  MakeRun("c", {kFedAvg, few, "partition.kind=dirichlet"}, 0.9);
+  MakeRun("d", {kFedAvg, few, kLabels, kCyclic}, 0.9);
+  MakeRun("e", {kFedAvg, few, kLabels}, 0.9);
+  std::set<std::string> names;
+  const Study study = ReadStudy();
+  for (const Cell& cell : study.settings.at(0).cells) names.insert(cell.name);
+  EXPECT_EQ(names, (std::set<std::string>{
+                       "IID", "Dirichlet, alpha=0.3",
+                       "Dirichlet, alpha=0.3, min_examples=5",
+                       "3 labels per client, label sets in cycles",
+                       "3 labels per client, label sets at random"}));
+}
+
+// Ours or not.
+TEST_F(ReportTest, TheBestOfAColumnIsBold) {
+  MakeRun("a", {kFedAvg}, 0.90);
+  MakeRun("b", {kFedMrn}, 0.88);
+  MakeRun("c", {"method.name=eden"}, 0.90);
+  const Study study = ReadStudy();
+  const Setting& setting = study.settings.at(0);
+  const Table table = AccuracyTable(setting, setting.cells.at(0));
+  // FedAvg, EDEN, FedMRN: two read the same.
+  const std::set<std::pair<size_t, size_t>> best = {
+      {0, 2}, {1, 2}, {0, 4}, {1, 4}};
+  EXPECT_EQ(table.best, best);
+  EXPECT_NE(MarkdownTable(table).find("| EDEN | 1 | **90.00** |"),
+            std::string::npos);
+  EXPECT_NE(HtmlTable(table).find("<b>90.00</b></td>"), std::string::npos);
+  EXPECT_EQ(HtmlTable(table).find("class=\"ours\""), std::string::npos);
+  // All cost the same: none is the best.
+  EXPECT_TRUE(UploadTable(setting).best.empty());
 }
 
 TEST_F(ReportTest, OlderRunsHaveTheDefaultsOfYoungerKeys) {
@@ -489,54 +448,6 @@ TEST_F(ReportTest, OlderRunsHaveTheDefaultsOfYoungerKeys) {
         sim::ParseConfig(ConfigToml(run), "", {});
     EXPECT_TRUE(config) << config.error().ToString();
   }
-}
-
-const std::string kNpz = "data.name=npz", kFileA = "data.path=a.npz",
-                  kFileB = "data.path=b.npz";
-
-TEST_F(ReportTest, OtherFilesAreOtherData) {
-  MakeRun("a", {kFedAvg, kNpz, kFileA}, 0.93);
-  MakeRun("b", {kFedAvg, kNpz, kFileB}, 0.46);
-  MakeRun("c", {kFedAvg, kNpz, kFileA, "data.test_path=t.npz"}, 0.5);
-  MakeRun("d", {kFedAvg, "model.torchscript=a.pt"}, 0.5);
-  MakeRun("e", {kFedAvg, "model.torchscript=b.pt"}, 0.5);
-  const Study study = ReadStudy();
-  EXPECT_EQ(study.repeated, 0u);
-  std::vector<std::string> names;
-  for (const Setting& setting : study.settings) names.push_back(setting.name);
-  EXPECT_EQ(names, (std::vector<std::string>{
-                       "FMNIST, 100 rounds × 10 epochs, torchscript=a.pt",
-                       "FMNIST, 100 rounds × 10 epochs, torchscript=b.pt",
-                       "npz, 100 rounds × 10 epochs, path=a.npz",
-                       "npz, 100 rounds × 10 epochs, path=a.npz, test t.npz",
-                       "npz, 100 rounds × 10 epochs, path=b.npz"}));
-}
-
-TEST_F(ReportTest, DigestsTellWhetherFilesAreEqual) {
-  MakeRun("a", {kFedAvg, kNpz, kFileA}, 0.9);
-  MakeRun("moved", {kFedAvg, kNpz, kFileB, "seed=2"}, 0.9);
-  MakeRun("old", {kFedAvg, kNpz, kFileA, "seed=3"}, 0.9);
-  MakeRun("other", {kFedAvg, kNpz, kFileA, "seed=4"}, 0.5);
-  // Generated data may follow from the seed.
-  MakeRun("generated1", {kFedAvg, "data.name=synthetic"}, 0.9);
-  MakeRun("generated2", {kFedAvg, "data.name=synthetic", "seed=2"}, 0.9);
-  for (const auto& [name, digest] :
-       {std::pair("a", "12345678aa"), std::pair("moved", "12345678aa"),
-        std::pair("other", "87654321bb"), std::pair("generated1", "cc"),
-        std::pair("generated2", "dd")}) {
-    Edit(name, [&](Json& json) { json["data_sha256"] = digest; });
-  }
-  const Study study = ReadStudy();
-  std::map<std::string, size_t> seeds;
-  for (const Setting& setting : study.settings) {
-    seeds[setting.name] = setting.cells.at(0).groups.at(0).runs.size();
-  }
-  EXPECT_EQ(seeds, (std::map<std::string, size_t>{
-                       {"npz, 100 rounds × 10 epochs, path=a.npz", 3},
-                       {"npz, 100 rounds × 10 epochs, path=a.npz "
-                        "(sha256 87654321)",
-                        1},
-                       {"synthetic, 100 rounds × 10 epochs", 2}}));
 }
 
 TEST_F(ReportTest, OlderRunsAreCalledAsTheyAreNow) {
@@ -593,7 +504,7 @@ TEST_F(ReportTest, Tables) {
                                                    {"FedMRNS", kGap, "+0.1"}}));
   EXPECT_EQ(UploadTable(study.settings[0]).rows.at(1),
             (std::vector<std::string>{"FedMRN", "1.720", "1.000", "0.320",
-                                      "0.400", "18.8", "0.0"}));
+                                      "0.400", "18.8", "0.0009"}));
   EXPECT_EQ(TimeTable(study.settings[0]).rows.at(1),
             (std::vector<std::string>{"FedMRN", "4.000", "250.00", "6.25"}));
   EXPECT_EQ(MarkdownTable(loss),

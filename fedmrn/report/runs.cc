@@ -9,6 +9,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/json.h"
 #include "fedmrn/report/text.h"
+#include "fedmrn/results/grid_place.h"
 #include "fedmrn/sim/config.h"
 
 namespace fedmrn::report {
@@ -138,6 +139,10 @@ Result<SavedRun> ReadRun(const std::string& folder) {
   run.machine = MachineText(At(json, "machine"));
   run.started = TextOf(At(json, "started"));
   run.ended = TextOf(At(json, "ended"));
+
+  results::GridPlace place = results::ReadGridPlace(folder);
+  run.grid_summary = std::move(place.summary);
+  run.grid_labels = std::move(place.labels);
 
   const Result<Bytes> csv = ReadFile(csv_path);
   if (!csv) return csv.error();

@@ -15,15 +15,16 @@ namespace fedmrn::report {
 namespace {
 
 std::string Fixed(double value, int digits) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : kGap;
+  return std::isfinite(value) ? Decimals(value, digits) : kGap;
 }
 
 // With a true minus sign, as wide as the plus.
 std::string Signed(double value, int digits) {
   if (!std::isfinite(value)) return kGap;
-  std::string text = fmt::format("{:.{}f}", std::abs(value), digits);
-  const bool zero = text.find_first_not_of("0.") == text.npos;
-  return (zero ? "±" : value < 0 ? "−" : "+") + text;
+  return (value == 0  ? "±"
+          : value < 0 ? "−"
+                      : "+") +
+         Decimals(std::abs(value), digits);
 }
 
 std::string SpreadText(const results::Spread& spread, int digits) {
@@ -46,6 +47,35 @@ std::string DifferenceText(const results::Spread& first,
       return Signed(difference.value, digits);
   }
   return "";
+}
+
+enum class Better { kHigher, kLower };
+
+// Marks the best of a column, and what reads the same; nothing where all do.
+// `values` are the numbers of its rows.
+void MarkBest(Table& table, size_t column, const std::vector<double>& values,
+              Better better) {
+  const auto text = [&](size_t row) {
+    const std::string& cell = table.rows[row][column];
+    return cell.substr(0, cell.find(' '));  // without the deviation
+  };
+  std::optional<size_t> best;
+  size_t numbers = 0;
+  for (size_t row = 0; row < values.size(); ++row) {
+    if (!std::isfinite(values[row])) continue;
+    ++numbers;
+    if (!best || (better == Better::kHigher ? values[row] > values[*best]
+                                            : values[row] < values[*best])) {
+      best = row;
+    }
+  }
+  if (!best) return;
+  std::vector<size_t> equal;
+  for (size_t row = 0; row < values.size(); ++row) {
+    if (text(row) == text(*best)) equal.push_back(row);
+  }
+  if (equal.size() == numbers) return;
+  for (const size_t row : equal) table.best.emplace(row, column);
 }
 
 // What a paper's number is compared as.
@@ -82,6 +112,14 @@ std::optional<results::Spread> SumOverPartitions(const Setting& setting,
   }
   return results::Spread{
       mean, std::sqrt(square_error * static_cast<double>(seeds)), seeds};
+}
+
+// What the baseline of a setting is called.
+std::string FedAvgLabel(const Setting& setting) {
+  for (const Cell& cell : setting.cells) {
+    if (const Group* group = cell.Standard("fedavg")) return group->label;
+  }
+  return "";
 }
 
 // Whether all three partitions are what the paper reports.
@@ -210,6 +248,13 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
     }
     table.rows.push_back(std::move(cells));
   }
+  const auto mark = [&](size_t column, Better better, auto number_of) {
+    std::vector<double> values;
+    for (const Group& group : cell.groups) values.push_back(number_of(group));
+    MarkBest(table, column, values, better);
+  };
+  mark(2, Better::kHigher, [](const Group& g) { return g.best.mean; });
+  mark(4, Better::kHigher, [](const Group& g) { return g.last_ten.mean; });
   return table;
 }
 
@@ -219,14 +264,15 @@ Table LossTable(const Study& study) {
   std::vector<const Setting*> settings;
   std::vector<Setting::Row> rows;
   for (const Setting& setting : study.settings) {
-    if (!SumOverPartitions(setting, MethodTitle("fedavg"))) continue;
+    const std::string fedavg = FedAvgLabel(setting);
+    if (!SumOverPartitions(setting, fedavg)) continue;
     const bool paper = IsPapersTable2(setting);
     settings.push_back(&setting);
     table.spans.push_back({setting.name, paper ? 2u : 1u});
     table.columns.push_back("ours");
     if (paper) table.columns.push_back("paper");
     for (const Setting::Row& row : setting.Rows()) {
-      if (row.label != MethodTitle("fedavg") &&
+      if (row.label != fedavg &&
           std::ranges::find(rows, row.label, &Setting::Row::label) ==
               rows.end()) {
         rows.push_back(row);
@@ -240,7 +286,7 @@ Table LossTable(const Study& study) {
     std::vector<std::string> cells = {row.label};
     for (const Setting* setting : settings) {
       const auto sum = SumOverPartitions(*setting, row.label);
-      const auto base = SumOverPartitions(*setting, MethodTitle("fedavg"));
+      const auto base = SumOverPartitions(*setting, FedAvgLabel(*setting));
       cells.push_back(sum ? DifferenceText(*sum, *base, 1) : kGap);
       if (!IsPapersTable2(*setting)) continue;
       const auto paper = row.label == MethodTitle(row.method)
@@ -258,14 +304,20 @@ Table UploadTable(const Setting& setting) {
   Table table;
   table.spans = {{"bits per parameter", 4}, {"of float32", 1}, {"a run", 1}};
   table.columns = {"Method", "all", "payload", "dense", "header", "1 in", "MB"};
+  std::vector<double> bits, shrunk, megabytes;
   for (const Setting::Row& row : setting.Rows()) {
     const Cost cost = CostOf(row.runs);
-    table.rows.push_back({row.label, Fixed(cost.bits(), 3),
+    bits.push_back(cost.bits());
+    shrunk.push_back(cost.float32_bits / cost.bits());
+    megabytes.push_back(UploadedMegabytes(row.runs));
+    table.rows.push_back({row.label, Fixed(bits.back(), 3),
                           Fixed(cost.payload_bits, 3),
                           Fixed(cost.plain_bits, 3), Fixed(cost.header_bits, 3),
-                          Fixed(cost.float32_bits / cost.bits(), 1),
-                          Fixed(UploadedMegabytes(row.runs), 1)});
+                          Fixed(shrunk.back(), 1), Fixed(megabytes.back(), 1)});
   }
+  MarkBest(table, 1, bits, Better::kLower);
+  MarkBest(table, 5, shrunk, Better::kHigher);
+  MarkBest(table, 6, megabytes, Better::kLower);
   return table;
 }
 
@@ -273,12 +325,18 @@ Table TimeTable(const Setting& setting) {
   Table table;
   table.columns = {"Method", "training, s", "compression, ms",
                    "of training, %"};
+  std::vector<double> train, encode, share;
   for (const Setting::Row& row : setting.Rows()) {
     const Cost cost = CostOf(row.runs);
-    table.rows.push_back({row.label, Fixed(cost.train_s, 3),
-                          Fixed(1000 * cost.encode_s, 2),
-                          Fixed(100 * cost.encode_s / cost.train_s, 2)});
+    train.push_back(cost.train_s);
+    encode.push_back(1000 * cost.encode_s);
+    share.push_back(100 * cost.encode_s / cost.train_s);
+    table.rows.push_back({row.label, Fixed(train.back(), 3),
+                          Fixed(encode.back(), 2), Fixed(share.back(), 2)});
   }
+  MarkBest(table, 1, train, Better::kLower);
+  MarkBest(table, 2, encode, Better::kLower);
+  MarkBest(table, 3, share, Better::kLower);
   return table;
 }
 
@@ -309,14 +367,14 @@ std::string HtmlTable(const Table& table) {
          first[i] ? " scope=\"col\" class=\"first\"" : " scope=\"col\"");
   }
   out += "</tr>\n</thead>\n<tbody>\n";
-  for (const auto& row : table.rows) {
-    const bool ours =
-        row[0] == MethodTitle("fedmrn") || row[0] == MethodTitle("fedmrns");
-    out += ours ? "<tr class=\"ours\">" : "<tr>";
-    head(row[0], " scope=\"row\"");
-    for (size_t i = 1; i < row.size(); ++i) {
-      out += fmt::format("<td{}>{}</td>", first[i] ? " class=\"first\"" : "",
-                         HtmlText(row[i]));
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    out += "<tr>";
+    head(table.rows[row][0], " scope=\"row\"");
+    for (size_t i = 1; i < table.rows[row].size(); ++i) {
+      const std::string text = HtmlText(table.rows[row][i]);
+      out += fmt::format(
+          "<td{}>{}</td>", first[i] ? " class=\"first\"" : "",
+          table.best.contains({row, i}) ? "<b>" + text + "</b>" : text);
     }
     out += "</tr>\n";
   }
@@ -338,10 +396,12 @@ std::string MarkdownTable(const Table& table) {
     rule += column == 0 ? "---|" : "---:|";
   }
   out += "\n" + rule + "\n";
-  for (const auto& row : table.rows) {
+  for (size_t row = 0; row < table.rows.size(); ++row) {
     out += "|";
-    for (const std::string& cell : row) {
-      out += fmt::format(" {} |", MarkdownText(cell));
+    for (size_t i = 0; i < table.rows[row].size(); ++i) {
+      const char* bold = table.best.contains({row, i}) ? "**" : "";
+      out += fmt::format(" {}{}{} |", bold, MarkdownText(table.rows[row][i]),
+                         bold);
     }
     out += "\n";
   }
@@ -349,8 +409,9 @@ std::string MarkdownTable(const Table& table) {
 }
 
 std::string MarkdownReport(const Study& study) {
-  std::string out =
-      fmt::format("# FedMRN: results\n\n## Accuracy\n\n{}\n", kAccuracyText);
+  std::string out = "# FedMRN: results\n\n";
+  if (!study.title.empty()) out += study.title + "\n\n";
+  out += fmt::format("## Accuracy\n\n{}\n", kAccuracyText);
   const auto section = [&](const Setting& setting) {
     out += fmt::format("\n### {}\n\n", setting.name);
   };

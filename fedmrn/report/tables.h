@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fedmrn/report/groups.h"
@@ -21,6 +23,7 @@ struct Table {
   std::vector<Span> spans;           // over all columns but the first, or none
   std::vector<std::string> columns;  // the first names the row headers
   std::vector<std::vector<std::string>> rows;
+  std::set<std::pair<size_t, size_t>> best;  // rows and columns in bold
 };
 
 // Accuracies of a cell: of the best round, of the last ten, and whether they
@@ -36,7 +39,9 @@ inline constexpr char kAccuracyText[] =
     "standard deviation in a run. Means of the seeds ± their sample standard "
     "deviation. A difference, in points, is told only where it exceeds twice "
     "its standard error over the seeds; otherwise the two are not told apart, "
-    "and one seed tells nothing.";
+    "and one seed tells nothing. Bold: the best number of a column, whether "
+    "told "
+    "apart or not.";
 inline constexpr char kLossText[] =
     "Best accuracy less FedAvg's, in points, summed over IID, Non-IID-1 and "
     "Non-IID-2, as in the paper's Table 2, of what was run on all three; below "

@@ -25,9 +25,22 @@ inline std::string Grouped(uint64_t value) {
   return digits;
 }
 
+// With so many digits after the point, and more where it would read as zero
+// and is not: 0.003 -> "0.003" rather than "0.00".
+inline std::string Decimals(double value, int digits) {
+  const std::string text = fmt::format("{:.{}f}", value, digits);
+  if (value == 0 || !std::isfinite(value) ||
+      text.find_first_of("123456789") != text.npos) {
+    return text;
+  }
+  const int needed = static_cast<int>(std::ceil(-std::log10(std::abs(value))));
+  return needed > 6 ? fmt::format("{:.0e}", value)
+                    : fmt::format("{:.{}f}", value, needed);
+}
+
 // 5642000 -> "5.64 MB".
 inline std::string Megabytes(uint64_t bytes) {
-  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
+  return Decimals(static_cast<double>(bytes) / 1e6, 2) + " MB";
 }
 
 // "42 s", "3 min 20 s", "1 h 05 min".

@@ -15,6 +15,7 @@
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/parallel.h"
 #include "fedmrn/results/checkpoint.h"
+#include "fedmrn/results/grid_place.h"
 #include "fedmrn/sim/ending.h"
 #include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/run.h"
@@ -163,6 +164,11 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
   ParallelFor(waiting.size(), jobs, [&](size_t, size_t at) {
     if (!options.progress[waiting[at]].stop) run_one(waiting[at]);
   });
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i].state != RunState::kFinished) continue;
+    FEDMRN_TRY(results::WriteGridPlace(FolderOf(options.out, grid.runs[i]),
+                                       {grid.summary, grid.runs[i].labels}));
+  }
   return Ok();
 }
 

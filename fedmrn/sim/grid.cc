@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fedmrn/base/files.h"
+#include "fedmrn/base/similar.h"
 #include "fedmrn/sim/toml.h"
 
 namespace fedmrn::sim {
@@ -266,9 +267,13 @@ class GridReader {
             : std::ranges::find(sections, options_.profile, &Section::name);
     if (chosen == sections.end()) {
       Report("--profile " + options_.profile, "",
-             sections.empty() ? file_ + " has no profiles"
-                              : fmt::format("{} has the profiles {}", file_,
-                                            fmt::join(grid_.profiles, ", ")));
+             sections.empty()
+                 ? file_ + " has no profiles"
+                 : fmt::format(
+                       "{} has the profiles {}{}", file_,
+                       fmt::join(grid_.profiles, ", "),
+                       DidYouMean(options_.profile, {grid_.profiles.begin(),
+                                                     grid_.profiles.end()})));
       return;
     }
     grid_.profile = chosen->name;
@@ -434,8 +439,9 @@ class GridReader {
       std::vector<std::string> names;
       for (const Axis& a : axes_) names.push_back(a.name);
       Report(choice.place, "",
-             fmt::format("there is no axis {}; there are {}", name,
-                         fmt::join(names, ", ")));
+             fmt::format("there is no axis {}; there are {}{}", name,
+                         fmt::join(names, ", "),
+                         DidYouMean(name, {names.begin(), names.end()})));
       return;
     }
     std::vector<std::string> labels;
@@ -443,8 +449,9 @@ class GridReader {
     for (const std::string& label : choice.labels) {
       if (std::ranges::find(labels, label) == labels.end()) {
         Report(choice.place, "",
-               fmt::format("{} has no {}; it has {}", axis->name, label,
-                           fmt::join(labels, ", ")));
+               fmt::format("{} has no {}; it has {}{}", axis->name, label,
+                           fmt::join(labels, ", "),
+                           DidYouMean(label, {labels.begin(), labels.end()})));
       }
     }
     std::erase_if(axis->values, [&](const Axis::Value& value) {

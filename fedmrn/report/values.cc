@@ -1,0 +1,154 @@
+#include "fedmrn/report/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "fedmrn/sim/config.h"
+#include "fedmrn/train/data/dataset.h"
+
+namespace fedmrn::report {
+namespace {
+
+// Where a run's value of a key counts: a setting has cells, which are
+// partitions, and these compare methods.
+Part PartOf(KeyRole role) {
+  switch (role) {
+    case KeyRole::kPartition:
+      return Part::kPartition;
+    case KeyRole::kMethod:
+    case KeyRole::kTuning:
+      return Part::kMethod;
+    case KeyRole::kSeed:
+      return Part::kSeed;
+    default:
+      return Part::kSetting;
+  }
+}
+
+// Whether a partition of this kind reads the key.
+bool MattersTo(std::string_view kind, const sim::ConfigKey& key) {
+  return key.owners.empty() ||
+         std::ranges::find(key.owners, kind) != key.owners.end();
+}
+
+// The key of the file that the network is made of.
+const char* ModelFileKey(const SavedRun& run) {
+  return run.Get("model.torchscript").empty() ? "model.backbone"
+                                              : "model.torchscript";
+}
+
+// "a.npz", "a.npz, test b.npz"; nothing of a data set that lies at its own
+// place.
+std::string DataFiles(const SavedRun& run) {
+  const std::string test = run.Get("data.test_path");
+  return run.Get("data.path") + (test.empty() ? "" : ", test " + test);
+}
+
+std::string ModelFiles(const SavedRun& run) {
+  return run.Get(ModelFileKey(run));
+}
+
+// Fills in `name`. Digests tell whether files have the same content; of a run
+// without one, their names do.
+void NameFiles(std::vector<SavedRun>& runs,
+               std::string (*files_of)(const SavedRun&),
+               std::string SavedRun::*its_digest, std::string SavedRun::*name) {
+  // What is read of a file depends on other keys.
+  using Reading = std::pair<Values, std::string>;  // and files or digest
+  const auto reading = [](const SavedRun& run, const std::string& what) {
+    return Reading(ValuesOf(run, Part::kSetting), what);
+  };
+  std::map<Reading, std::string> digest_of;
+  for (const SavedRun& run : runs) {
+    const std::string& digest = run.*its_digest;
+    if (!digest.empty()) digest_of.emplace(reading(run, files_of(run)), digest);
+  }
+  std::map<Reading, std::string> name_of;
+  std::set<Reading> taken;
+  for (SavedRun& run : runs) {
+    const std::string files = files_of(run);
+    if (files.empty()) continue;
+    std::string digest = run.*its_digest;
+    if (digest.empty()) digest = digest_of[reading(run, files)];
+    if (digest.empty()) {
+      run.*name = files;
+      continue;
+    }
+    std::string& shared = name_of[reading(run, digest)];
+    if (shared.empty()) {
+      // A file may have been changed between two runs.
+      const bool changed = !taken.insert(reading(run, files)).second;
+      shared =
+          changed ? fmt::format("{} (sha256 {:.8})", files, digest) : files;
+    }
+    run.*name = shared;
+  }
+}
+
+// The same of data sets that lie at places of their own, if there are runs of
+// one seed (it may choose examples) on different content: half of a set in
+// data.dir is another data set.
+void NameSets(std::vector<SavedRun>& runs) {
+  using Reading = std::pair<Values, Values>;  // setting and seed
+  const auto reading = [](const SavedRun& run) {
+    return Reading(ValuesOf(run, Part::kSetting), ValuesOf(run, Part::kSeed));
+  };
+  const auto place = [](const SavedRun& run) {
+    const std::string dir = run.Get("data.dir");
+    return dir.empty() ? run.Get("data.name") : dir;
+  };
+  std::map<Reading, std::map<std::string, std::string>> digests;  // and places
+  std::vector<SavedRun*> sets;
+  for (SavedRun& run : runs) {
+    const train::DataSet* set = train::FindDataSet(run.Get("data.name"));
+    const bool of_files = set != nullptr && !set->forms.empty();
+    if (!of_files || run.data_sha256.empty()) continue;
+    sets.push_back(&run);
+    digests[reading(run)].emplace(run.data_sha256, place(run));
+  }
+  std::vector<std::pair<SavedRun*, std::string>> names;
+  for (SavedRun* run : sets) {
+    const auto& its = digests[reading(*run)];
+    if (its.size() < 2) continue;
+    const auto same_place = std::ranges::count(
+        its, place(*run), [](const auto& entry) { return entry.second; });
+    names.emplace_back(run, same_place > 1
+                                ? fmt::format("{} (sha256 {:.8})", place(*run),
+                                              run->data_sha256)
+                                : place(*run));
+  }
+  // Only now: names are values themselves.
+  for (auto& [run, name] : names) run->data_files = name;
+}
+
+}  // namespace
+
+Values ValuesOf(const SavedRun& run, Part part) {
+  Values values;
+  const std::string kind = run.Get("partition.kind");
+  for (const auto& [name, value] : run.config) {
+    const sim::ConfigKey key = sim::DescribeKey(name);
+    // The partition's seed makes no other partition to compare with.
+    const Part its = name == "partition.seed" ? Part::kSeed : PartOf(key.role);
+    // Files stand for what they hold.
+    if (!key.changes_results || its != part) continue;
+    if (part == Part::kPartition && !MattersTo(kind, key)) continue;
+    values[name] = value;
+  }
+  if (part != Part::kSetting) return values;
+  if (!run.data_files.empty()) values["data.path"] = run.data_files;
+  if (!run.model_files.empty()) values[ModelFileKey(run)] = run.model_files;
+  return values;
+}
+
+void NameFiles(std::vector<SavedRun>& runs) {
+  NameSets(runs);
+  NameFiles(runs, DataFiles, &SavedRun::data_sha256, &SavedRun::data_files);
+  NameFiles(runs, ModelFiles, &SavedRun::model_file_sha256,
+            &SavedRun::model_files);
+}
+
+}  // namespace fedmrn::report
