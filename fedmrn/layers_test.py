@@ -5,7 +5,7 @@
 - Everything stands in its folder's namespace, so that two folders may use one
   name for two things: one type of each name in a namespace, or the linker may
   take one for the other without a word.
-- Nothing that is not LibTorch's business includes LibTorch.
+- Nothing that is not LibTorch's business includes LibTorch, nor MPI.
 - The Python package stands on the core alone.
 """
 
@@ -86,6 +86,11 @@ class Layers(unittest.TestCase):
                 self.assertTrue(
                     path.parent.name == "torch" or TESTS.search(path.name),
                     path)
+
+    def test_mpi_stays_in_its_room(self):
+        rooms = {path.parent.name for path, _, text in sources()
+                 if "#include <mpi.h>" in text}
+        self.assertEqual(rooms, {"mpi"})
 
     def test_python_stands_on_the_core(self):
         files = sorted((ROOT.parent / "python").glob("*.cc"))

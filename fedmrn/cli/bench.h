@@ -42,6 +42,7 @@ inline void PrintRows(const std::vector<BenchRow>& rows) {
   table.Print();
 }
 
+void AddBenchCluster(Verb bench);
 void AddBenchCore(Verb bench);
 void AddBenchTrain(Verb bench);
 

@@ -20,8 +20,7 @@
 #include "fedmrn/core/mask.h"
 #include "fedmrn/core/philox.h"
 #include "fedmrn/core/tile.h"
-#include "hwy/highway.h"
-#include "hwy/targets.h"
+#include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -345,8 +344,7 @@ void AddBenchCore(Verb bench) {
     const auto rows = RunCore(options->repeats, [](const char* what) {
       fmt::print(stderr, "measuring {} ...\n", what);
     });
-    const char* target =
-        hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
+    const std::string target = train::SimdTarget();
     if (options->json) {
       Json out;
       for (const BenchRow& row : rows) out[row.name] = row.value;

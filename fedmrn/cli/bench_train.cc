@@ -16,6 +16,7 @@
 #include "fedmrn/cli/text.h"
 #include "fedmrn/core/random.h"
 #include "fedmrn/train/kernels/one_thread.h"
+#include "fedmrn/train/kernels/vector_units.h"
 #include "fedmrn/train/method/method.h"
 #include "fedmrn/train/model/char_lstm.h"
 #include "fedmrn/train/model/cnn.h"
@@ -305,14 +306,16 @@ void Print(const TrainOptions& options, const Figures& f) {
     out["sgemm_gflops"] = f.peak_gflops;
     out["threads"] = f.threads;
     out["batch"] = subject.batch;
+    out["simd"] = train::SimdTarget();
     out["repeats"] = options.repeats;
     out["version"] = FEDMRN_VERSION;
     fmt::print("{}\n", JsonText(out, 2));
     return;
   }
-  fmt::print("{}, {}, batch {}, {} clients side by side; medians of {} turns\n",
-             options.model, options.method, subject.batch, f.threads,
-             options.repeats);
+  fmt::print(
+      "{}, {}, batch {}, {}, {} clients side by side; medians of {} turns\n",
+      options.model, options.method, subject.batch, train::SimdTarget(),
+      f.threads, options.repeats);
   PrintRows(
       {{"speedup_vs_plain_libtorch", f.speedup_vs_plain, subject.speedup_target,
         fmt::format(

@@ -96,6 +96,22 @@ class CliTest(ProgramTest):
         self.assertEqual(say("--version").stdout,
                          f"mine (fedmrn {os.environ['FEDMRN_VERSION']})\n")
 
+    def test_simd_target(self):
+        self.environment = {**os.environ, "FEDMRN_SIMD": "ABACUS"}
+        done = self.run_it("codecs")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        listed = re.fullmatch(r"fedmrn: FEDMRN_SIMD: this CPU has no SIMD "
+                              r"target ABACUS, but ([\w, ]+)\n", done.stderr)
+        self.assertTrue(listed, done.stderr)
+        for target in listed[1].split(", "):
+            self.environment["FEDMRN_SIMD"] = target
+            self.succeed("run", "--data.name", "synthetic", "--out", target,
+                         "--data.train_examples", 20, "--data.test_examples",
+                         10, "--partition.clients", 1, "--rounds.count", 1,
+                         "--rounds.clients_per_round", 1, "--train.epochs", 1)
+            run = json.loads((self.folder / target / "run.json").read_text())
+            self.assertEqual(run["machine"]["simd"], target)
+
     def test_help_tells_defaults_once(self):
         run = self.succeed("run", "--help")
         self.assertIn("--rounds.count integer=100", run)

@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/live.h"
 #include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch_grid.h"
@@ -24,10 +27,30 @@ struct CompareArguments {
   std::string file;
   std::string out;
   sim::GridOptions grid;
+  std::string part;
   uint32_t jobs = DefaultJobs();
   double target = std::nan("");  // the accuracy that the columns tell about
   bool dry_run = false;
 };
+
+// "3/8": of every eight runs the third, so that eight processes, wherever they
+// are, have all runs between them. Empty: all.
+Status KeepPart(const std::string& part, sim::Grid& grid) {
+  if (part.empty()) return Ok();
+  uint32_t mine = 0, parts = 0;
+  char end = 0;
+  if (std::sscanf(part.c_str(), "%u/%u%c", &mine, &parts, &end) != 2 ||
+      mine < 1 || mine > parts) {
+    return Error{ErrorCode::kBadValue,
+                 "--part must be I/N with I from 1 to N, not " + part};
+  }
+  std::vector<sim::GridRun> kept;
+  for (size_t i = mine - 1; i < grid.runs.size(); i += parts) {
+    kept.push_back(std::move(grid.runs[i]));
+  }
+  grid.runs = std::move(kept);
+  return Ok();
+}
 
 std::string StateText(sim::RunState state) {
   switch (state) {
@@ -127,30 +150,41 @@ void PrintSummary(const sim::Grid& grid,
 }
 
 int Compare(const CompareArguments& arguments) {
-  const Result<sim::Grid> grid = sim::LoadGrid(arguments.file, arguments.grid);
+  Result<sim::Grid> grid = sim::LoadGrid(arguments.file, arguments.grid);
   if (!grid) return Fail("", grid.error());
+  const Status part = KeepPart(arguments.part, *grid);
+  if (!part) return Fail("fedmrn compare", part.error());
   std::string out = arguments.out;
   if (out.empty()) {
     out = "runs/" + std::filesystem::path(arguments.file).stem().string() +
           (grid->profile.empty() ? "" : "-" + grid->profile);
   }
   if (arguments.dry_run) return ListRuns(*grid, out);
+  if (grid->runs.empty()) {
+    fmt::print(stderr, "no run is left for part {}\n", arguments.part);
+    return kExitOk;
+  }
 
-  const Result<GridResult> result = RunGridWatched(*grid, out, arguments.jobs);
+  const Result<GridResult> result =
+      RunGridWatched(*grid, out, arguments.jobs, !arguments.part.empty());
   if (!result) return Fail("", result.error());
   if (result->stopped) {
     fmt::print(stderr, "stopped; the same command goes on\n");
-    return kExitStopped;
+    return StoppedExitCode();
   }
   const std::vector<sim::SummaryRow> rows = sim::Summarise(
       *grid, result->outcomes,
       std::isnan(arguments.target) ? sim::TargetOf(*grid) : arguments.target);
-  const std::string csv = out + "/summary.csv";
-  const Status written =
-      WriteFileAtomically(csv, AsBytes(sim::SummaryCsv(*grid, rows)));
-  if (!written) return Fail("", written.error());
   PrintSummary(*grid, rows);
-  fmt::print("\nresults    {}, this table in {}\n", out, csv);
+  if (!arguments.part.empty()) {
+    fmt::print("\nresults    {}; without --part: the table of all\n", out);
+  } else {
+    const std::string csv = out + "/summary.csv";
+    const Status written =
+        WriteFileAtomically(csv, AsBytes(sim::SummaryCsv(*grid, rows)));
+    if (!written) return Fail("", written.error());
+    fmt::print("\nresults    {}, this table in {}\n", out, csv);
+  }
   std::fflush(stdout);
   return PrintFailures(*grid, *result) ? kExitFailed : kExitOk;
 }
@@ -210,6 +244,10 @@ void AddCompare(Verb program) {
                  "Narrows an axis, e.g. --only method=fedavg,fedmrn")
       .Type("AXIS=VALUE,...")
       .OneEach();
+  verb.AddOption("--part", arguments->part,
+                 "Only every Nth run, from the Ith: for N processes that share "
+                 "the folder, as an array job has them")
+      .Type("I/N");
   AddGridRunOptions(verb, arguments->out, "runs/GRID-PROFILE", arguments->jobs);
   verb.AddOption("--target", arguments->target,
                  "An accuracy, such as 0.8: rounds and upload until it is "

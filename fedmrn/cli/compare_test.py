@@ -98,6 +98,24 @@ class CompareTest(GridTest):
                            1.5)
         self.assertRegex(out, r"fedavg .* 2 +- +-\n")
 
+    def test_parts_have_all_runs_between_them(self):
+        words = ["compare", self.grid, "--out", self.out]
+        for part, expected in (("1/3", RUNS[::3]), ("3/3", RUNS[2:3]),
+                               ("2/3", RUNS[1:2])):
+            out, _ = self.done(*words, "--part", part)
+            self.assertIn("without --part: the table of all", out)
+            self.assertFalse((self.out / "summary.csv").exists())
+            for name in expected:
+                self.assertTrue(self.result(name)["finished"])
+        _, err = self.done(*words)
+        self.assertIn("runs: 4 finished, 0 interrupted, 0 new", err)
+        self.assertTrue((self.out / "summary.csv").exists())
+        _, err = self.done(*words, "--part", "5/5")
+        self.assertEqual(err, "no run is left for part 5/5\n")
+        for part in ("0/3", "4/3", "1", "1/3x"):
+            self.fail_with("fedmrn compare: --part must be I/N with I from 1 "
+                           f"to N, not {part}", *words, "--part", part)
+
     def test_table_and_summary(self):
         out, err = self.done("compare", self.grid, "--out", self.out,
                              "--jobs", 2)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/live.h"
 #include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch.h"
@@ -87,7 +88,7 @@ int Demo(const DemoArguments& arguments) {
     }
     if (result->stopped) {
       fmt::print(stderr, "stopped\n");
-      return kExitStopped;
+      return StoppedExitCode();
     }
     runs.push_back(*std::move(result));
   }

@@ -8,13 +8,23 @@
 #include <chrono>
 #include <utility>
 
+#include "fedmrn/cli/exit.h"
+
 namespace fedmrn::cli {
 namespace {
 
 // Where Ctrl-C leaves its word.
 std::atomic<const std::span<sim::Progress>*> watched = nullptr;
+std::atomic<int> last_signal = 0;
+
+// Of a verb that SIGTERM stopped, such as at the end of a job's time.
+constexpr int kExitTerminated = 3;
+
+// Without a terminal: longer than most rounds, so that logs stay short.
+constexpr auto kBetweenKept = std::chrono::seconds(20);
 
 void StopWatched(int signal) {
+  last_signal = signal;
   if (const std::span<sim::Progress>* runs = watched) {
     for (sim::Progress& progress : *runs) progress.stop = true;
   }
@@ -33,6 +43,10 @@ StopOnSignal::~StopOnSignal() {
   std::signal(SIGINT, old_int_);
   std::signal(SIGTERM, old_term_);
   watched = nullptr;
+}
+
+int StoppedExitCode() {
+  return last_signal == SIGINT ? kExitStopped : kExitTerminated;
 }
 
 LiveLines::LiveLines(Lines lines)
@@ -55,6 +69,22 @@ void LiveLines::Print(std::string_view line) {
   const std::lock_guard lock(mutex_);
   Erase();
   fmt::print(stderr, "{}\n", line);
+  printed_ = true;
+}
+
+void LiveLines::KeepInLogs() {
+  if (!on_terminal_) thread_ = std::thread([this] { KeepUntilEnded(); });
+}
+
+void LiveLines::KeepUntilEnded() {
+  std::unique_lock lock(mutex_);
+  while (
+      !ended_changed_.wait_for(lock, kBetweenKept, [this] { return ended_; })) {
+    if (std::exchange(printed_, false)) continue;
+    lock.unlock();  // as in DrawUntilEnded
+    for (const std::string& line : lines_({})) fmt::print(stderr, "{}\n", line);
+    lock.lock();
+  }
 }
 
 void LiveLines::DrawUntilEnded() {

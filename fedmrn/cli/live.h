@@ -32,6 +32,10 @@ class StopOnSignal {
   Handler old_int_, old_term_;
 };
 
+// The exit code of a verb that was stopped so: kExitStopped after Ctrl-C, 3
+// after SIGTERM, such as at the end of a job's time.
+int StoppedExitCode();
+
 // Text on stderr: lines that stay and, on a terminal, live ones below them that
 // are drawn anew five times a second while it lives. Thread-safe. One at a
 // time.
@@ -48,11 +52,16 @@ class LiveLines {
 
   bool on_terminal() const { return on_terminal_; }
 
+  // Also where there is no terminal: a live line stays now and then when
+  // nothing else was printed, as in the log of a job. To be called once.
+  void KeepInLogs();
+
   // A line that stays.
   void Print(std::string_view line);
 
  private:
   void DrawUntilEnded();
+  void KeepUntilEnded();
   void Draw(const std::vector<std::string>& lines, size_t columns);
   void Erase();
 
@@ -60,9 +69,9 @@ class LiveLines {
   const bool on_terminal_;
   std::mutex mutex_;
   size_t drawn_ = 0;  // lines; the cursor is at the end of the last
-  bool ended_ = false;
+  bool ended_ = false, printed_ = false;
   std::condition_variable ended_changed_;
-  std::thread thread_;  // on a terminal
+  std::thread thread_;  // on a terminal, or in logs
 };
 
 // The first form from `from` on, as they get shorter, that leaves the last of

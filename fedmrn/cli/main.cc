@@ -1,15 +1,22 @@
 #include "fedmrn/cli/main.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::cli {
 
 int Main(int argc, char** argv) {
   const std::string name =
       argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  // Before anything is computed, whatever the verb.
+  if (const char* target = std::getenv("FEDMRN_SIMD"); target && *target) {
+    const Status used = train::UseSimdTarget(target);
+    if (!used) return Fail(name + ": FEDMRN_SIMD", used.error());
+  }
   Program program(
       name.empty() ? "fedmrn" : name, FEDMRN_VERSION,
       "FedMRN: federated learning that uploads one bit per parameter.\n"
@@ -17,7 +24,11 @@ int Main(int argc, char** argv) {
   const Verb verb = program.verb();
   verb.Footer(
       "Exit codes: 0 done, 1 the work failed (a full disk, a lost connection, "
-      "no\ngnuplot), 2 wrong arguments, files or data, 130 stopped by Ctrl-C.");
+      "no\ngnuplot), 2 wrong arguments, files or data, 3 stopped by SIGTERM, "
+      "130 "
+      "stopped by\nCtrl-C. FEDMRN_SIMD=NAME computes with this SIMD target of "
+      "the "
+      "CPU's.");
   AddRun(verb);
   AddCompare(verb);
   AddReport(verb);

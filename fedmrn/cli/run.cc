@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/live.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch.h"
 #include "fedmrn/results/summary.h"
@@ -20,6 +21,8 @@ namespace {
 struct RunArguments {
   std::string file;
   std::string out, save_frames;
+  std::string executor = "auto";
+  bool mixed = false;
   bool resume = false, overwrite = false;
   bool print_config = false, print_keys = false;
   // In the order of the command line: the last one wins.
@@ -48,30 +51,50 @@ void PrintSummary(const sim::RunResult& result, const std::string& out) {
   fmt::print("results    {}\n", out);
 }
 
+// The config that the arguments name. A run that goes on needs no more than its
+// folder.
+Result<sim::Config> ConfigOf(const RunArguments& arguments) {
+  const bool by_folder =
+      arguments.resume && arguments.file.empty() && !arguments.out.empty();
+  const std::string file = arguments.out + "/config.toml";
+  const bool of_folder = by_folder && std::filesystem::exists(file);
+  if (by_folder && !of_folder && arguments.settings.empty()) {
+    return Error{ErrorCode::kUnavailable, "fedmrn run: " + arguments.out +
+                                              " holds no run to go on with"};
+  }
+  return ReadConfig(of_folder ? file : arguments.file, arguments.settings);
+}
+
+// A process of many that does not lead: what there is to say the leader says.
+int FollowVerb(const Result<sim::Config>& config, sim::RunOptions options) {
+  sim::Progress progress;
+  options.progress = &progress;
+  const StopOnSignal stop({&progress, 1});
+  const Status followed = sim::Follow(config, options);
+  return followed ? kExitOk : Fail("fedmrn run", followed.error());
+}
+
 int RunVerb(const RunArguments& arguments) {
   if (arguments.print_keys) {
     fmt::print("{}", sim::KeysMarkdown());
     return kExitOk;
   }
-  // A run that goes on needs no more than its folder.
-  const bool by_folder =
-      arguments.resume && arguments.file.empty() && !arguments.out.empty();
-  const bool of_folder =
-      by_folder && std::filesystem::exists(arguments.out + "/config.toml");
-  if (by_folder && !of_folder && arguments.settings.empty()) {
-    return Fail("fedmrn run", {ErrorCode::kUnavailable,
-                               arguments.out + " holds no run to go on with"});
-  }
-  const Result<sim::Config> config =
-      ReadConfig(of_folder ? arguments.out + "/config.toml" : arguments.file,
-                 arguments.settings);
-  if (!config) return Fail("", config.error());
   if (arguments.print_config) {
+    const Result<sim::Config> config = ConfigOf(arguments);
+    if (!config) return Fail("", config.error());
     fmt::print("{}", sim::ExplainedConfigToml(*config));
     return kExitOk;
   }
+  const Result<std::unique_ptr<sim::Team>> team =
+      sim::GatherTeam(arguments.executor);
+  if (!team) return Fail("fedmrn run", team.error());
+  const Result<sim::Config> config = ConfigOf(arguments);
   sim::RunOptions options;
   options.version = FEDMRN_VERSION;
+  options.team = team->get();
+  options.mixed = arguments.mixed;
+  if (!(*team)->leads()) return FollowVerb(config, options);
+  if (!config) return Fail("", config.error());
   options.save_frames = arguments.save_frames;
   options.resume = arguments.resume;
   options.overwrite = arguments.overwrite;
@@ -98,7 +121,7 @@ int RunVerb(const RunArguments& arguments) {
                "stopped in round {}; the same command with --resume goes on "
                "from the last checkpoint\n",
                result->rows.size() + 1);
-    return kExitStopped;
+    return StoppedExitCode();
   }
   PrintSummary(*result, options.out);
   return kExitOk;
@@ -183,6 +206,18 @@ void AddRun(Verb program) {
   verb.AddOption("--save-frames", arguments->save_frames,
                  "Keep all rounds' frames, for fedmrn aggregate")
       .Type("DIR");
+  std::vector<std::string> executors = {"auto"};
+  std::string says = "Where the clients run: auto chooses";
+  for (const sim::ExecutorRow& row : sim::Executors()) {
+    executors.emplace_back(row.name);
+    says += fmt::format("; {}: {}", row.name, row.summary);
+  }
+  verb.AddOption("--executor", arguments->executor, says)
+      .OneOf(executors)
+      .ShowDefault();
+  verb.AddFlag("--mixed", arguments->mixed,
+               "Ranks may have CPUs that round differently: the model is then "
+               "not the same to the bit");
   verb.AddFlag("--resume", arguments->resume,
                "Go on from the last checkpoint in the folder, with its config");
   verb.AddFlag("--overwrite", arguments->overwrite,
@@ -196,7 +231,7 @@ void AddRun(Verb program) {
           [arguments](const std::string& count) {
             arguments->settings.push_back("--run.workers=" + count);
           },
-          "Clients at the same time; 0: one per core")
+          "Clients at the same time, of each rank; 0: one per core")
       .Type("N=0")
       .Check([](const std::string& count) -> std::string {
         const bool number = !count.empty() &&

@@ -13,6 +13,7 @@
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/live.h"
 #include "fedmrn/cli/table.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/cli/watch_grid.h"
@@ -138,7 +139,7 @@ int Tune(const TuneArguments& arguments) {
   if (!result) return Fail("", result.error());
   if (result->stopped) {
     fmt::print(stderr, "stopped; the same command goes on\n");
-    return kExitStopped;
+    return StoppedExitCode();
   }
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < grid->runs.size(); ++i) {

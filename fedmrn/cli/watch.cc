@@ -55,6 +55,9 @@ class Screen {
 
   void Log(const std::string& message) { live_.Print(label_ + message); }
 
+  // Jobs of many ranks have no terminal.
+  void KeepInLogs() { live_.KeepInLogs(); }
+
   // The rounds so far; at first those of a resumed run.
   void Rounds(std::span<const results::RoundRow> rows) {
     const std::lock_guard lock(mutex_);
@@ -88,6 +91,14 @@ class Screen {
         (score.empty() ? "" : fmt::format("  {} {}", metric, score)) + loss +
         uploaded;
     std::string tail = fmt::format("  {} s", report::Decimals(row.wall_s, 1));
+    if (const uint32_t ranks = progress_.ranks) {
+      const uint64_t examples = progress_.examples_trained;
+      tail += fmt::format("  {} ranks  {} samples/s", ranks,
+                          report::Grouped(static_cast<uint64_t>(
+                              static_cast<double>(examples - row_examples_) /
+                              (row.wall_s - row.eval_s))));
+      row_examples_ = examples;
+    }
     if (row.dropped > 0) tail += fmt::format("  {} dropped", row.dropped);
     std::string left;
     if (const auto seconds = SecondsLeft(0);
@@ -130,6 +141,10 @@ class Screen {
       short_work = Counted(done, all);
       work = "step " + short_work;
       bar = " " + Bar(share);
+      if (const uint32_t ranks = progress_.ranks) {
+        work = fmt::format("{} ranks, {} clients under way, {}", ranks,
+                           progress_.clients_under_way.load(), work);
+      }
     } else if (phase == sim::Phase::kEvaluating) {
       const uint64_t done = progress_.tests_done, all = progress_.tests_total;
       short_work = fmt::format("test {:2.0f} %", 100 * Share(done, all));
@@ -220,7 +235,7 @@ class Screen {
   size_t rounds_ = 0, rounds_before_ = 0;
   results::Summary summary_;
   Clock::time_point rate_since_ = Clock::now();
-  uint64_t rate_examples_ = 0;
+  uint64_t rate_examples_ = 0, row_examples_ = 0;
   double rate_ = 0;
   uint64_t first_rate_ = 0;  // of less than two seconds
   LiveLines live_;           // the last: it calls Lines as long as it lives
@@ -243,6 +258,8 @@ Result<sim::RunResult> RunWatched(const sim::Config& config,
     screen.Rounds(rows);
   };
   options.log = [&](const std::string& message) { screen.Log(message); };
+
+  if (options.team != nullptr && options.team->size() > 1) screen.KeepInLogs();
 
   const StopOnSignal stop({&progress, 1});
   return sim::Run(config, options);

@@ -9,11 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <utility>
 
 #include "fedmrn/cli/text.h"
 #include "fedmrn/results/summary.h"
+#include "fedmrn/sim/workers.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -203,7 +203,7 @@ class GridScreen {
 }  // namespace
 
 Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
-                                  uint32_t jobs) {
+                                  uint32_t jobs, bool partial) {
   Result<std::vector<sim::GridOutcome>> found = sim::FindRuns(grid, out);
   if (!found) return found.error();
   GridResult result{*std::move(found), false};
@@ -224,6 +224,7 @@ Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
   sim::GridRunOptions options;
   options.out = out;
   options.jobs = jobs;
+  options.partial = partial;
   options.version = FEDMRN_VERSION;
   options.progress = progress;
   options.on_start = [&](size_t run) { screen.Started(run); };
@@ -243,9 +244,7 @@ Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
   return result;
 }
 
-uint32_t DefaultJobs() {
-  return std::max(1u, std::thread::hardware_concurrency());
-}
+uint32_t DefaultJobs() { return sim::CoresHere(); }
 
 bool PrintFailures(const sim::Grid& grid, const GridResult& result) {
   bool any = false;

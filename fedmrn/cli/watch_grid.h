@@ -19,8 +19,9 @@ struct GridResult {
 };
 
 // Runs what is not finished in the folder `out`, with progress on stderr.
+// `partial`: as in sim::GridRunOptions.
 Result<GridResult> RunGridWatched(const sim::Grid& grid, const std::string& out,
-                                  uint32_t jobs);
+                                  uint32_t jobs, bool partial = false);
 
 // For --jobs: as many runs at the same time as there are cores.
 uint32_t DefaultJobs();

@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "fedmrn/base/files.h"
@@ -19,6 +18,7 @@
 #include "fedmrn/sim/ending.h"
 #include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/run.h"
+#include "fedmrn/sim/workers.h"
 
 namespace fedmrn::sim {
 namespace {
@@ -109,15 +109,15 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
                std::span<GridOutcome> outcomes) {
   FEDMRN_CHECK(outcomes.size() == grid.runs.size() &&
                options.progress.size() == grid.runs.size());
-  const Result<FolderLock> lock = FolderLock::Take(options.out);
-  if (!lock) return lock.error();
+  std::optional<FolderLock> lock;  // each run has its own as well
+  if (!options.partial) lock = FEDMRN_TRY(FolderLock::Take(options.out));
   std::vector<size_t> waiting;
   for (size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].state != RunState::kFinished) waiting.push_back(i);
   }
   const auto jobs = static_cast<uint32_t>(
       std::min<size_t>(std::max(options.jobs, 1u), waiting.size()));
-  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const uint32_t cores = CoresHere();
 
   std::mutex mutex;  // of all calls
   const auto run_one = [&](size_t i) {

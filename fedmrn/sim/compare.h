@@ -36,6 +36,7 @@ Result<std::vector<GridOutcome>> FindRuns(const Grid& grid,
 struct GridRunOptions {
   std::string out;
   uint32_t jobs = 1;             // runs at the same time
+  bool partial = false;          // other processes have other runs of `out`
   std::string version;           // of the program, for run.json
   std::span<Progress> progress;  // one for each run; `stop` in all stops them
   // Called by one thread at a time, with the index of the run.

@@ -1,17 +1,24 @@
 #include "fedmrn/sim/executor.h"
 
+#include <algorithm>
+
 namespace fedmrn::sim {
 
 std::span<const ExecutorRow> Executors() {
-  static constexpr ExecutorRow kRows[] = {
-      {"threads", MakeThreadExecutor},
-  };
+  static const ExecutorRow kRows[] = {kMpiExecutor, kThreadExecutor};
   return kRows;
 }
 
-client::Settings ClientSettingsOf(const Config& config) {
-  return {RunId(config), config.seed, train::FindMethod(config.method.name),
-          config.method, config.train};
+Result<std::unique_ptr<Team>> GatherTeam(std::string_view name) {
+  const auto rows = Executors();
+  const auto found = std::ranges::find_if(rows, [&](const ExecutorRow& row) {
+    return name == "auto" ? row.wanted() : row.name == name;
+  });
+  if (found == rows.end()) {
+    return Error{ErrorCode::kBadValue,
+                 "there is no executor " + std::string(name)};
+  }
+  return found->gather();
 }
 
 }  // namespace fedmrn::sim

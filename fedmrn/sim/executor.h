@@ -8,12 +8,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "fedmrn/base/bytes.h"
 #include "fedmrn/base/result.h"
 #include "fedmrn/client/client.h"
 #include "fedmrn/client/states.h"
+#include "fedmrn/results/results.h"
 #include "fedmrn/sim/config.h"
 #include "fedmrn/sim/partition.h"
 #include "fedmrn/sim/progress.h"
@@ -49,6 +51,11 @@ class Executor {
   virtual Status Commit(uint32_t round, std::span<const uint32_t> clients) = 0;
 };
 
+// Asks one client, on the thread of its bench.
+using Ask = std::function<Result<client::Answer>(
+    uint32_t client, const RoundOrder& order, client::States& states,
+    client::Bench& bench, const std::atomic<bool>& stop)>;
+
 // What an executor may be made of. All outlive it.
 struct ExecutorParts {
   const Config& config;
@@ -57,20 +64,55 @@ struct ExecutorParts {
   Workers& workers;
   client::States& states;
   Progress& progress;
+  // What the processes of a team must agree in, beside the config.
+  std::string version = {};  // of the program
+  results::Inputs digests = {};
+  bool mixed = false;  // they may round differently
+  // Warnings.
+  std::function<void(const std::string&)> log = [](const std::string&) {};
+  // For measurements: what answers instead of clients, of which the server
+  // itself then has none.
+  Ask ask = {};
+};
+
+// The processes that carry out one command together: with most executors this
+// one alone. One thread uses it.
+class Team {
+ public:
+  // Where this process leads, the others end with it.
+  virtual ~Team() = default;
+
+  virtual uint32_t size() const = 0;
+  // Whether this process is the server. One that is not only follows.
+  virtual bool leads() const = 0;
+  // For the server; it refuses others that would not compute the same.
+  virtual Result<std::unique_ptr<Executor>> MakeExecutor(
+      const ExecutorParts& parts) = 0;
+  // Asks clients for the server until that ends the run.
+  virtual Status Follow(const ExecutorParts& parts) = 0;
+  // Instead of Follow: tells the server why this process cannot.
+  virtual void Refuse(const Error& error) = 0;
 };
 
 struct ExecutorRow {
   std::string_view name;
-  std::unique_ptr<Executor> (*make)(const ExecutorParts& parts);
+  std::string_view summary;
+  // Whether what started the program wants this one.
+  bool (*wanted)();
+  Result<std::unique_ptr<Team>> (*gather)();
 };
 
-// The first is the default.
+// Of these "auto" takes the first that is wanted; the last always is.
 std::span<const ExecutorRow> Executors();
 
-// What the run's clients are told.
-client::Settings ClientSettingsOf(const Config& config);
+// The team of the executor of this name, or of "auto".
+Result<std::unique_ptr<Team>> GatherTeam(std::string_view name);
 
 // Rows of the table.
+extern const ExecutorRow kThreadExecutor;
+extern const ExecutorRow kMpiExecutor;
+
+// Clients as threads of this process.
 std::unique_ptr<Executor> MakeThreadExecutor(const ExecutorParts& parts);
 
 }  // namespace fedmrn::sim

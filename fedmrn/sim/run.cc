@@ -21,7 +21,7 @@
 #include "fedmrn/sim/executor.h"
 #include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/workers.h"
-#include "hwy/targets.h"
+#include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::sim {
 namespace {
@@ -208,9 +208,7 @@ class RunFolder {
     }
     results::RunInfo info;
     info.version = options_.version;
-    // The best is the lowest bit.
-    info.simd_target =
-        hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
+    info.simd_target = train::SimdTarget();
     info.started = state.started;
     if (ending) {
       info.ended = SecondsSince1970();
@@ -235,7 +233,33 @@ class RunFolder {
   client::States& states_;
 };
 
+ExecutorParts PartsOf(const Config& config, const RunOptions& options,
+                      const RunInputs& inputs, Workers& workers,
+                      client::States& states, Progress& progress) {
+  return {config,        inputs.task, inputs.partition, workers,
+          states,        progress,    options.version,  inputs.digests,
+          options.mixed, options.log};
+}
+
 }  // namespace
+
+Status Follow(const Result<Config>& config, const RunOptions& options) {
+  if (!config) {
+    options.team->Refuse(config.error());
+    return Ok();
+  }
+  Progress unwatched;
+  Progress& progress = options.progress ? *options.progress : unwatched;
+  const Result<RunInputs> inputs = ReadInputs(*config);
+  if (!inputs) {
+    options.team->Refuse(inputs.error());
+    return Ok();
+  }
+  Workers workers(inputs->task, config->run.workers);
+  client::States none("");
+  return options.team->Follow(
+      PartsOf(*config, options, *inputs, workers, none, progress));
+}
 
 Result<RunResult> Run(const Config& config, const RunOptions& options) {
   Progress unwatched;
@@ -255,8 +279,11 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   const uint64_t fingerprint = task.model.layout.Fingerprint();
   Workers workers(task, config.run.workers);
   client::States states(options.out.empty() ? "" : options.out + "/clients");
-  const std::unique_ptr<Executor> executor = options.executor->make(
-      {config, task, partition, workers, states, progress});
+  const ExecutorParts parts =
+      PartsOf(config, options, *inputs, workers, states, progress);
+  const std::unique_ptr<Executor> executor =
+      options.team != nullptr ? FEDMRN_TRY(options.team->MakeExecutor(parts))
+                              : MakeThreadExecutor(parts);
 
   const RunFolder folder(config, options, *inputs, states);
   std::optional<FolderLock> lock;
@@ -346,18 +373,29 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
       false,      std::string(ending->key), ending->why};
 }
 
+std::vector<KeyDifference> DifferencesOf(const Config& first,
+                                         const Config& second) {
+  const auto values = ConfigValues(first), others = ConfigValues(second);
+  std::vector<KeyDifference> differences;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (ConfigKeys()[i].changes_results && values[i] != others[i]) {
+      differences.push_back(
+          {values[i].first, values[i].second, others[i].second});
+    }
+  }
+  return differences;
+}
+
 Status CheckSameConfig(const Config& config, const std::string& saved_toml,
                        const std::string& folder) {
   const Result<Config> saved =
       ParseConfig(saved_toml, folder + "'s config", {});
   if (!saved) return saved.error();
-  const auto values = ConfigValues(config), saved_values = ConfigValues(*saved);
   std::string differences;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (ConfigKeys()[i].changes_results && values[i] != saved_values[i] &&
-        !OnlyLonger(values[i].first, config.rounds, saved->rounds)) {
-      differences += "\n  " + values[i].first + ": was " +
-                     saved_values[i].second + ", now " + values[i].second;
+  for (const KeyDifference& key : DifferencesOf(*saved, config)) {
+    if (!OnlyLonger(key.name, config.rounds, saved->rounds)) {
+      differences +=
+          "\n  " + key.name + ": was " + key.first + ", now " + key.second;
     }
   }
   if (differences.empty()) return Ok();

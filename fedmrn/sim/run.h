@@ -29,8 +29,9 @@ struct RunOptions {
   // and the model after it. Empty: they are forgotten.
   std::string save_frames;
   Progress* progress = nullptr;
-  // Where the clients run.
-  const ExecutorRow* executor = &Executors().front();
+  // Where the clients run; null: threads of this process.
+  Team* team = nullptr;
+  bool mixed = false;  // the team's processes may round differently
   // Called once with the rounds of a resumed run, then after each round.
   std::function<void(std::span<const results::RoundRow> rows)> on_round;
   // Warnings, failed clients.
@@ -49,6 +50,17 @@ struct RunResult {
 // not. Never overwrites another run's results. Threads may each run one, in
 // folders of their own.
 Result<RunResult> Run(const Config& config, const RunOptions& options);
+
+// The same for the processes of the team that do not lead: asks clients until
+// the server has ended. What is wrong here the server hears of and says.
+Status Follow(const Result<Config>& config, const RunOptions& options);
+
+// The keys that change results and whose values differ, as of ConfigValues.
+struct KeyDifference {
+  std::string name, first, second;
+};
+std::vector<KeyDifference> DifferencesOf(const Config& first,
+                                         const Config& second);
 
 // Whether a run whose config was `saved_toml` can go on with `config`; `folder`
 // holds it. The error has a line for each key that differs. That it has become

@@ -1,5 +1,7 @@
 #include "fedmrn/sim/workers.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -8,8 +10,16 @@
 
 namespace fedmrn::sim {
 
+uint32_t CoresHere() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) {
+    return static_cast<uint32_t>(CPU_COUNT(&cores));
+  }
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
 Workers::Workers(const train::Task& task, uint32_t count) : task_(task) {
-  if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
+  if (count == 0) count = CoresHere();
   benches_.resize(count);
 }
 

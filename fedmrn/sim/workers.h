@@ -11,6 +11,10 @@
 
 namespace fedmrn::sim {
 
+// Cores that this process may use: of a machine that is divided among jobs, or
+// of a rank that is bound to some, not all.
+uint32_t CoresHere();
+
 class Workers {
  public:
   // `count` 0: one per core.
