@@ -70,14 +70,14 @@ class Rounds:
         model = make_model()
         fedmrn.torch.load_broadcast(model, down)
         seed, draw_seed = fedmrn.client_seeds(SEED, self.round, client)
-        batches = batches_of(client, OF, CONFIG, draw_seed)
+        batches, examples = batches_of(client, OF, CONFIG, draw_seed)
         opt = fedmrn.torch.MaskedSGD(model, CONFIG["lr"], len(batches), seed,
                                      draw_seed=draw_seed)
         for x, y in batches:
             opt.zero_grad()
             cross_entropy(model(x), y).backward()
             opt.step()
-        return opt.frame(CONFIG["examples"], run=self.run, round=self.round,
+        return opt.frame(examples, run=self.run, round=self.round,
                          client=client)
 
 

@@ -13,8 +13,8 @@ app = ClientApp(mods=[identify])
 def train(message, context):
     task = Task(message)
     config, node = context.run_config, context.node_config
-    batches = batches_of(node["partition-id"], node["num-partitions"], config,
-                         task.draw_seed)
+    batches, examples = batches_of(
+        node["partition-id"], node["num-partitions"], config, task.draw_seed)
     model = make_model()
     task.load(model)
     opt = task.optimizer(model, config["lr"], total_steps=len(batches))
@@ -23,4 +23,4 @@ def train(message, context):
         loss = cross_entropy(model(x), y)
         loss.backward()
         opt.step()
-    return task.reply(opt, config["examples"], {"loss": loss.item()})
+    return task.reply(opt, examples, {"loss": loss.item()})

@@ -15,8 +15,9 @@ app = ClientApp()
 @app.train()
 def train(message, context):
     config, node = context.run_config, context.node_config
-    batches = batches_of(node["partition-id"], node["num-partitions"], config,
-                         message.content["config"]["server-round"])
+    batches, examples = batches_of(
+        node["partition-id"], node["num-partitions"], config,
+        message.content["config"]["server-round"])
     model = make_model()
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     opt = torch.optim.SGD(model.parameters(), config["lr"])
@@ -25,7 +26,7 @@ def train(message, context):
         loss = cross_entropy(model(x), y)
         loss.backward()
         opt.step()
-    metrics = {"loss": loss.item(), "num-examples": config["examples"]}
+    metrics = {"loss": loss.item(), "num-examples": examples}
     return Message(RecordDict({"arrays": ArrayRecord(model.state_dict()),
                                "metrics": MetricRecord(metrics)}),
                    reply_to=message)

@@ -37,14 +37,14 @@ def normalise(x):
 
 
 def batches_of(client, clients, config, seed):
-    """The client's local training: its share of the examples, in an order that
-    the seed gives."""
+    """The client's local training, its share of the examples in an order that
+    the seed gives; and how many they are."""
     x, y = load("train")
     own = torch.arange(client, len(x), clients)[:config["examples"]]
     order = torch.Generator().manual_seed(seed % 2**63)
     batches = [batch for _ in range(config["epochs"]) for batch in
                own[torch.randperm(len(own), generator=order)].split(50)]
-    return [(normalise(x[batch]), y[batch]) for batch in batches]
+    return [(normalise(x[b]), y[b]) for b in batches], len(own)
 
 
 def accuracy(model, count):

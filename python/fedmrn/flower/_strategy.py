@@ -278,20 +278,20 @@ class FedMRN(Strategy):
     def _meet_clients(self, grid: Grid) -> None:
         """Asks nodes that are new which client they are, and in the first
         round waits for enough of them."""
-        first = not self._client_of
+        needed = 0 if self._client_of else max(1, self.min_available_nodes)
+        waiting = -1
         while True:
             known = self._strangers | set(self._client_of)
             new = sorted(set(grid.get_node_ids()) - known)
-            enough = (len(self._client_of) + len(new)
-                      >= (self.min_available_nodes if first else 0))
-            if new and enough:
+            there = len(self._client_of) + len(new)
+            if new and there >= needed:
                 self._ask_who(grid, new)
-            if not first or len(self._client_of) >= max(
-                    1, self.min_available_nodes):
+            if len(self._client_of) >= needed:
                 return
-            _log.info("Waiting for clients: %d of %d are there",
-                      len(self._client_of) + len(new),
-                      self.min_available_nodes)
+            if there != waiting:
+                _log.info("Waiting for clients: %d of %d are there", there,
+                          needed)
+                waiting = there
             time.sleep(1)
 
     def _ask_who(self, grid: Grid, nodes: List[int]) -> None:
@@ -301,6 +301,7 @@ class FedMRN(Strategy):
             [Message(question, dst_node_id=node,
                      message_type=MessageType.TRAIN) for node in nodes],
             timeout=60)
+        present = set(grid.get_node_ids())
         for reply in sorted(replies, key=lambda r: r.metadata.src_node_id):
             node = reply.metadata.src_node_id
             try:
@@ -309,8 +310,9 @@ class FedMRN(Strategy):
                 record = reply.content.config_records[_records.TASK]
                 client = fedmrn._integer("a client's number",
                                          int(str(record["client"])), 64)
-                if client in self._client_of.values():
-                    raise ValueError(f"another node is client {client}")
+                before = {c: n for n, c in self._client_of.items()}.get(client)
+                if before in present:
+                    raise ValueError(f"node {before} is client {client}")
             except (KeyError, ValueError) as error:
                 self._strangers.add(node)
                 _log.warning(
@@ -318,6 +320,8 @@ class FedMRN(Strategy):
                     "needs mods=[fedmrn.flower.identify] or compress): %s",
                     node, error)
             else:
+                if before is not None:  # the client is back, on another node
+                    del self._client_of[before]
                 self._client_of[node] = client
 
     def _broadcast(self, server_round: int) -> bytes:
