@@ -54,6 +54,7 @@ __all__ = ["Aggregator", "Codec", "Frame", "FrameError", "Layout",
            "client_seeds", "codecs", "decode", "encode", "noise", "parse"]
 
 _MAX_PARAMS = 1 << 32
+_MAGNITUDES = {"mrn-binary": 0.01, "mrn-signed": 0.005}  # by default
 
 
 def _integer(name: str, value: Any, bits: int) -> int:

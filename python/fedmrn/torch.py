@@ -232,9 +232,6 @@ class Update:
                              plain_reference=self._plain_before, **settings)
 
 
-_TIMES_NOISE = {"binary": 1.0, "signed": 0.5}
-
-
 class MaskedSGD(torch.optim.Optimizer):
     """A client's local training in FedMRN (the paper's Algorithm 1) as an
     optimizer: ``loss.backward(); opt.step()``, ``total_steps`` times, then
@@ -273,13 +270,13 @@ class MaskedSGD(torch.optim.Optimizer):
                  coded: str = "", groups: Optional[List[Dict[str, Any]]] = None,
                  stochastic: bool = True, progressive: bool = True,
                  kernel: str = "auto"):
-        if mask not in _TIMES_NOISE:
+        if mask not in ("binary", "signed"):
             raise ValueError(
                 f"mask must be 'binary' or 'signed', not '{mask}'")
         if kernel not in ("auto", "torch"):
             raise ValueError(f"kernel must be 'auto' or 'torch', not '{kernel}'")
         if magnitude is None:
-            magnitude = 0.01 * _TIMES_NOISE[mask]
+            magnitude = fedmrn._MAGNITUDES["mrn-" + mask]
         _core.noise_unit(noise, magnitude)  # refuses what is not sound
         self._total_steps = fedmrn._integer("total_steps", total_steps, 32)
         if self._total_steps == 0:
