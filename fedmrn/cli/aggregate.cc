@@ -23,6 +23,8 @@ struct AggregateArguments {
   uint32_t batch = 64;
   std::string run_seed;
   double target_ones = train::MaskSettings().target_ones;
+  double clip_norm = 0;
+  uint64_t max_weight = 0;
 };
 
 Error In(const std::string& path, const Error& error) {
@@ -54,6 +56,7 @@ RoundSpec SpecOf(const AggregateArguments& arguments,
   } else if (arguments.weight == "equal") {
     spec.examples_per_weight = spec.max_examples;
   }
+  spec.max_weight = arguments.max_weight;
   return spec;
 }
 
@@ -75,9 +78,19 @@ Status Aggregate(const AggregateArguments& arguments) {
   if (!first) return In(arguments.frames.front(), first.error());
   Aggregator sum =
       FEDMRN_TRY(Aggregator::Create(SpecOf(arguments, *model, *first)));
+  std::vector<Norms> norms;
+  for (const std::string& path : arguments.frames) {
+    if (arguments.clip_norm == 0) break;
+    const Bytes bytes = FEDMRN_TRY(ReadFile(path));
+    const FrameView frame = FEDMRN_TRY(sum.Parse(bytes));
+    norms.push_back(FEDMRN_TRY(sum.NormsOf(frame)));
+  }
+  const Norms most = LimitOf(arguments.clip_norm, std::move(norms));
   for (const std::string& path : arguments.frames) {
     const Bytes bytes = FEDMRN_TRY(ReadFile(path));
-    if (const Status added = sum.Add(bytes); !added) {
+    const Result<FrameView> frame = sum.Parse(bytes);
+    if (!frame) return In(path, frame.error());
+    if (const Status added = sum.Add(*frame, 1, most); !added) {
       return In(path, added.error());
     }
   }
@@ -134,6 +147,12 @@ void AddAggregate(Verb program) {
   verb.AddOption("--target-ones", arguments->target_ones,
                  "As method.target_ones, for steered magnitudes")
       .Positive()
+      .ShowDefault();
+  verb.AddOption("--clip-norm", arguments->clip_norm,
+                 "As rounds.clip_norm, of the medians of these frames; 0: none")
+      .ShowDefault();
+  verb.AddOption("--max-weight", arguments->max_weight,
+                 "The most that one client weighs; 0: what it says")
       .ShowDefault();
   verb.AddOption("--run-seed", arguments->run_seed,
                  "Refuse seeds that do not follow from it")

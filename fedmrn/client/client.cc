@@ -109,7 +109,7 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
   answer.train_score = meter.mean_metric();
 
   const Stopwatch encoding;
-  answer.frame = FEDMRN_TRY(Encode(order, state));
+  answer.frame = FEDMRN_TRY(Encode(HeaderOf(order), state));
   answer.encode_s = encoding.seconds();
   FEDMRN_TRY(states_.Keep(order.client, order.round, std::move(state)));
   return answer;
@@ -153,10 +153,8 @@ Noise Client::NoiseOf(uint64_t seed) const {
           MagnitudesView(bench_.magnitudes)};
 }
 
-Result<Bytes> Client::Encode(const Order& order,
-                             std::vector<float>& state) const {
+FrameHeader Client::HeaderOf(const Order& order) const {
   const train::MethodSettings& method = settings_.method_settings;
-  const Seeds seeds = SeedsOf(settings_.seed, order.round, order.client);
   FrameHeader header;
   header.codec = CodecOf(*settings_.method, method);
   header.plain_kind = method.plain_kind;
@@ -166,11 +164,20 @@ Result<Bytes> Client::Encode(const Order& order,
   header.examples = static_cast<uint32_t>(examples_.size());
   header.fingerprint = task_.model.layout.Fingerprint();
   const Codec& codec = *FindCodec(header.codec);
+  const uint64_t seed = ClientSeed(settings_.seed, order.round, order.client);
   if (codec.uses_noise) {
-    header.noise = NoiseOf(seeds.noise);
+    header.noise = NoiseOf(seed);
   } else if (codec.uses_seed) {
-    header.noise.seed = seeds.noise;
+    header.noise.seed = seed;
   }
+  return header;
+}
+
+Result<Bytes> Client::Encode(const FrameHeader& header,
+                             std::vector<float>& state) const {
+  const train::MethodSettings& method = settings_.method_settings;
+  const Seeds seeds = SeedsOf(settings_.seed, header.round,
+                              static_cast<uint32_t>(header.client));
   const std::vector<uint32_t> segments = task_.model.layout.segments();
   EncodeOptions options = method.codec;
   options.draw_seed = seeds.draw;

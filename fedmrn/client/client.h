@@ -14,6 +14,7 @@
 #include "fedmrn/base/bytes.h"
 #include "fedmrn/base/result.h"
 #include "fedmrn/client/states.h"
+#include "fedmrn/core/frame.h"
 #include "fedmrn/train/method/method.h"
 #include "fedmrn/train/task.h"
 
@@ -77,14 +78,20 @@ class Client {
   // Local steps of one order.
   uint64_t steps() const;
 
+  // For wrappers that answer otherwise: the header of the answer to an order,
+  // what training has left on the bench, and both as a frame.
+  FrameHeader HeaderOf(const Order& order) const;
+  train::LocalModel& trained() { return bench_.local; }
+  const train::Task& task() const { return task_; }
+  Result<Bytes> Encode(const FrameHeader& header,
+                       std::vector<float>& state) const;
+
  private:
   // Puts the broadcast model onto the bench.
   Status Receive(const Order& order, ByteView broadcast);
   // What the client's masks are of, with the magnitudes that the server sent,
   // if it sends any.
   Noise NoiseOf(uint64_t seed) const;
-  // What local training has left on the bench, as a frame.
-  Result<Bytes> Encode(const Order& order, std::vector<float>& state) const;
   // Takes the batch-norm statistics on the bench again, under the update that
   // the server will decode: those of training belong to weights that it never
   // sees.

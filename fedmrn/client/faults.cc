@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "fedmrn/client/hostile.h"
 #include "fedmrn/core/random.h"
 
 namespace fedmrn::client {
@@ -53,11 +54,15 @@ Result<Answer> FaultyClient::Answer(const Order& order, ByteView broadcast,
       injected.where * static_cast<double>(client_.steps()));
   uint64_t step = 0;
   bool crashed = false;
+  const AfterStep until_crash = [&](size_t examples) {
+    crashed = injected.fault == Fault::kCrash && ++step > steps_left;
+    return after_step(examples) && !crashed;
+  };
   Result<client::Answer> answer =
-      client_.Answer(order, broadcast, [&](size_t examples) {
-        crashed = injected.fault == Fault::kCrash && ++step > steps_left;
-        return after_step(examples) && !crashed;
-      });
+      IsHostile(faults_, seed_, order.client)
+          ? HostileAnswer(faults_.attack, seed_, client_, order, broadcast,
+                          until_crash)
+          : client_.Answer(order, broadcast, until_crash);
   if (crashed) {
     return Error{ErrorCode::kUnavailable, "crashed (injected)"};
   }

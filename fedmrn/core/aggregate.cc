@@ -38,11 +38,32 @@ void ParallelTiles(uint64_t params, int threads, Fn fn) {
   });
 }
 
+// Of floats as a frame has them; the same on every machine.
+double Norm(ByteView floats, uint64_t count) {
+  double squares = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const double value = LoadLe<float>(floats.data() + i * sizeof(float));
+    squares += value * value;
+  }
+  return std::sqrt(squares);
+}
+
 Error Foreign(std::string message) {
   return Error{ErrorCode::kForeign, std::move(message)};
 }
 
 }  // namespace
+
+Norms LimitOf(double medians, std::vector<Norms> norms) {
+  Norms limit;
+  if (norms.empty()) return limit;
+  for (double Norms::*which : {&Norms::update, &Norms::plain}) {
+    const auto middle = norms.begin() + (norms.size() - 1) / 2;
+    std::ranges::nth_element(norms, middle, {}, which);
+    limit.*which = medians * (*middle).*which;
+  }
+  return limit;
+}
 
 Aggregator::Aggregator(const RoundSpec& spec)
     : spec_(spec),
@@ -109,8 +130,10 @@ Result<Aggregator> Aggregator::Create(const RoundSpec& spec) {
 }
 
 uint64_t Aggregator::WeightOf(const FrameView& frame) const {
-  return (uint64_t{frame.examples} + spec_.examples_per_weight - 1) /
-         spec_.examples_per_weight;
+  const uint64_t weight =
+      (uint64_t{frame.examples} + spec_.examples_per_weight - 1) /
+      spec_.examples_per_weight;
+  return spec_.max_weight == 0 ? weight : std::min(weight, spec_.max_weight);
 }
 
 Status Aggregator::Admit(const FrameView& frame) const {
@@ -145,6 +168,19 @@ Status Aggregator::Admit(const FrameView& frame) const {
         ErrorCode::kDuplicate,
         "client " + std::to_string(frame.client) + " has been added already"};
   }
+  if (!spec_.examples.empty()) {
+    const auto asked = spec_.examples.find(frame.client);
+    if (asked == spec_.examples.end()) {
+      return Foreign("client " + std::to_string(frame.client) +
+                     " was not asked in this round");
+    }
+    if (frame.examples != asked->second) {
+      return Error{ErrorCode::kBadValue,
+                   "client " + std::to_string(frame.client) + " says it has " +
+                       std::to_string(frame.examples) + " examples; it has " +
+                       std::to_string(asked->second)};
+    }
+  }
   if (frame.examples > spec_.max_examples) {
     return Error{ErrorCode::kBadValue,
                  std::to_string(frame.examples) +
@@ -161,11 +197,41 @@ Status Aggregator::Admit(const FrameView& frame) const {
   return Ok();
 }
 
-Status Aggregator::Take(const FrameView& frame, Batch& batch) {
-  FEDMRN_TRY(Admit(frame));
+std::vector<float> Aggregator::PlainOf(const FrameView& frame) const {
   std::vector<float> plain(frame.plain_count);
   frame.CopyPlain(plain, spec_.plain_reference);
+  return plain;
+}
+
+double Aggregator::PlainNorm(std::span<const float> plain) const {
+  if (spec_.plain_reference.size() != plain.size()) return 0;
+  double squares = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const double moved = double{plain[i]} - spec_.plain_reference[i];
+    squares += moved * moved;
+  }
+  return std::sqrt(squares);
+}
+
+Result<Norms> Aggregator::NormsOf(const FrameView& frame) {
+  FEDMRN_TRY(Admit(frame));
+  return Norms{
+      masked() ? 0 : Norm(codec_->addend(frame, scratch_), frame.params),
+      PlainNorm(PlainOf(frame))};
+}
+
+Status Aggregator::Take(const FrameView& frame, const Norms& most,
+                        Batch& batch) {
+  FEDMRN_TRY(Admit(frame));
+  std::vector<float> plain = PlainOf(frame);
   FEDMRN_TRY(CheckPlain(plain));
+  if (const double norm = PlainNorm(plain); norm > most.plain) {
+    const double share = most.plain / norm;
+    for (size_t i = 0; i < plain.size(); ++i) {
+      const double from = spec_.plain_reference[i];
+      plain[i] = static_cast<float>(from + (plain[i] - from) * share);
+    }
+  }
   const uint64_t weight = WeightOf(frame);
   const ByteView addend = codec_->addend(frame, scratch_);
   if (masked()) {
@@ -177,8 +243,14 @@ Status Aggregator::Take(const FrameView& frame, Batch& batch) {
                    "a value of the update exceeds this round's limit of " +
                        std::to_string(spec_.max_abs_value)};
     }
+    double share = 1;
+    if (std::isfinite(most.update)) {
+      const double norm = Norm(addend, spec_.params);
+      if (norm > most.update) share = most.update / norm;
+    }
     batch.floats.push_back(
-        {addend.data(), std::ldexp(static_cast<double>(weight), grid_bits_)});
+        {addend.data(),
+         share * std::ldexp(static_cast<double>(weight), grid_bits_)});
   }
   AddPlain(plain, weight);
   total_weight_ += weight;
@@ -228,8 +300,12 @@ Status Aggregator::Add(ByteView bytes, int threads) {
 }
 
 Status Aggregator::Add(const FrameView& frame, int threads) {
+  return Add(frame, threads, Norms{});
+}
+
+Status Aggregator::Add(const FrameView& frame, int threads, const Norms& most) {
   Batch batch;
-  FEDMRN_TRY(Take(frame, batch));
+  FEDMRN_TRY(Take(frame, most, batch));
   AddBatch(batch, threads);
   return Ok();
 }
@@ -239,7 +315,7 @@ std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
   std::vector<Status> verdicts;
   Batch batch;
   const auto take = [&](ByteView bytes) -> Status {
-    return Take(FEDMRN_TRY(Parse(bytes)), batch);
+    return Take(FEDMRN_TRY(Parse(bytes)), Norms{}, batch);
   };
   for (const ByteView& bytes : frames) {
     verdicts.push_back(take(bytes));

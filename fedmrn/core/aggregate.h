@@ -12,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_set>
@@ -47,10 +49,26 @@ struct RoundSpec {
   std::vector<float> plain_reference = {};
   // Which plain values must not be negative: variances.
   std::vector<PlainRange> variances = {};
+  // The server's own record of who was asked and how many examples each has, if
+  // it keeps one: nobody else is counted, and no other number is believed.
+  std::map<uint64_t, uint32_t> examples = {};
+  // The most that one client weighs; 0: whatever follows from its examples.
+  uint64_t max_weight = 0;
   // Hostile values end here.
   uint32_t max_examples = 1 << 20;
   float max_abs_value = 16;  // of an update, masked or not
 };
+
+// How far a frame moves the model: the Euclidean norms of its update and of the
+// difference of its plain section to the broadcast's.
+struct Norms {
+  double update = std::numeric_limits<double>::infinity();
+  double plain = std::numeric_limits<double>::infinity();
+};
+
+// So many times the medians of what a round's clients sent (of two in the
+// middle the lesser): what nobody may exceed.
+Norms LimitOf(double medians, std::vector<Norms> norms);
 
 // Not thread-safe, but uses as many threads of its own as it is told.
 class Aggregator {
@@ -66,6 +84,11 @@ class Aggregator {
   // untouched and the frame may be dropped and forgotten.
   Status Add(ByteView bytes, int threads = 1);
   Status Add(const FrameView& frame, int threads = 1);
+  // The same, with what exceeds `most` scaled down to it.
+  Status Add(const FrameView& frame, int threads, const Norms& most);
+  // Of a frame that Add would take; masked noise, which no client can make
+  // longer than the noise, counts as 0.
+  Result<Norms> NormsOf(const FrameView& frame);
 
   // Adds several frames; one verdict each, in their order. Faster than one by
   // one: the sum is read and written once for all of them.
@@ -95,13 +118,17 @@ class Aggregator {
   // The checks that depend on this round.
   Status Admit(const FrameView& frame) const;
   uint64_t WeightOf(const FrameView& frame) const;
+  // The plain section and the norm of its difference to the broadcast's; 0
+  // without one.
+  std::vector<float> PlainOf(const FrameView& frame) const;
+  double PlainNorm(std::span<const float> plain) const;
   bool masked() const { return codec_->mask.has_value(); }
   // Every client's, but for the seed.
   Noise noise() const {
     return {spec_.noise, spec_.magnitude, 0, MagnitudesView(spec_.magnitudes)};
   }
   // Checks a frame and counts it in; its update waits in `batch` to be summed.
-  Status Take(const FrameView& frame, Batch& batch);
+  Status Take(const FrameView& frame, const Norms& most, Batch& batch);
   Status CheckPlain(std::span<const float> plain) const;
   void AddPlain(std::span<const float> plain, uint64_t weight);
   // Sums what waits, and empties the batch.

@@ -33,6 +33,8 @@ struct RoundsSettings {
   uint32_t min_clients = 1;
   ClientWeight weight = ClientWeight::kExamples;
   double deadline_s = 0;  // who has not answered by then is dropped; 0: never
+  double max_weight_share = 1;  // of one client, of all that were asked
+  double clip_norm = 0;  // longer updates than so many medians are cut; 0: none
 };
 
 struct RunSettings {

@@ -49,6 +49,11 @@ constexpr Key<RoundsSettings> kRoundsKeys[] = {
     {"rounds.deadline_s", AT(deadline_s),
      "a client that has not answered after so many seconds is dropped; 0: "
      "never"},
+    {"rounds.max_weight_share", AT(max_weight_share),
+     "the most that one client weighs, of all that are asked", kPositiveShare},
+    {"rounds.clip_norm", AT(clip_norm),
+     "an update longer than so many times the round's median is scaled down to "
+     "it; 0: none is"},
 };
 
 #undef AT
@@ -60,6 +65,10 @@ constexpr Key<client::FaultSettings> kFaultKeys[] = {
     {"faults.corrupt", AT(corrupt), "chance that its frame is damaged", kShare},
     {"faults.delay", AT(delay), "chance that it answers late", kShare},
     {"faults.delay_s", AT(delay_s), "how late, in seconds"},
+    {"faults.hostile", AT(hostile),
+     "chance of a client to be hostile, in all rounds", kShare},
+    {"faults.attack", AT(attack), "what hostile clients send",
+     std::span<const Choice>(client::kAttacks)},
 };
 
 #undef AT

@@ -187,6 +187,8 @@ Bytes MessageOf(const Crew::Done& done) {
   }
   AppendLe(done.answer->train_s, message);
   AppendLe(done.answer->encode_s, message);
+  AppendLe(done.answer->train_loss, message);
+  AppendLe(done.answer->train_score, message);
   PutFloats(done.state, message);
   const Bytes& frame = done.answer->frame;
   message.insert(message.end(), frame.begin(), frame.end());
@@ -203,6 +205,8 @@ Crew::Done ParseAnswer(Bytes message) {
   client::Answer answer;
   answer.train_s = reader.Get<double>();
   answer.encode_s = reader.Get<double>();
+  answer.train_loss = reader.Get<double>();
+  answer.train_score = reader.Get<double>();
   std::vector<float> state = reader.Floats();
   // The frame in the message's own memory: the server holds one, not two.
   const auto head = message.size() - reader.rest().size();

@@ -76,13 +76,15 @@ TEST(RankMessages, RefusesWhatComputesSomethingElse) {
 }
 
 TEST(RankMessages, Answers) {
-  const Crew::Done sent = {7, client::Answer{{1, 2, 3}, 0.5, 0.25}, {1, -2}};
+  const Crew::Done sent = {7, client::Answer{{1, 2, 3}, 0.5, 0.25, 2, 0.75}, {1, -2}};
   const Crew::Done got = ParseAnswer(MessageOf(sent));
   ASSERT_TRUE(got.answer);
   EXPECT_EQ(got.client, 7u);
   EXPECT_EQ(got.answer->frame, (Bytes{1, 2, 3}));
   EXPECT_EQ(got.answer->train_s, 0.5);
   EXPECT_EQ(got.answer->encode_s, 0.25);
+  EXPECT_EQ(got.answer->train_loss, 2);
+  EXPECT_EQ(got.answer->train_score, 0.75);
   EXPECT_EQ(got.state, (std::vector<float>{1, -2}));
 
   const Crew::Done failed =

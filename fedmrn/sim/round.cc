@@ -1,5 +1,6 @@
 #include "fedmrn/sim/round.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -76,6 +77,37 @@ Status SaveFrames(const RoundContext& context, uint32_t round,
           EncodeModel(context.config, context.fingerprint, round + 1, after)));
 }
 
+// What the server knows of these clients beyond their own words.
+void AddRecords(const RoundContext& context, std::span<const uint32_t> clients,
+                RoundSpec& spec) {
+  uint64_t weight = 0;
+  for (const uint32_t client : clients) {
+    const uint32_t examples = context.examples[client];
+    spec.examples[client] = examples;
+    weight += (uint64_t{examples} + spec.examples_per_weight - 1) /
+              spec.examples_per_weight;
+  }
+  const double share = context.config.rounds.max_weight_share;
+  if (share < 1) {
+    spec.max_weight = std::max<uint64_t>(
+        1, static_cast<uint64_t>(share * static_cast<double>(weight)));
+  }
+}
+
+using Answers = std::map<uint32_t, Result<client::Answer>>;
+
+// How far one of these may move the model.
+Norms LimitOf(double clip_norm, const Answers& answers, Aggregator& sum) {
+  std::vector<Norms> norms;
+  for (const auto& [client, answer] : answers) {
+    if (!answer) continue;
+    const Result<FrameView> frame = sum.Parse(answer->frame);
+    if (!frame) continue;
+    if (const Result<Norms> its = sum.NormsOf(*frame)) norms.push_back(*its);
+  }
+  return fedmrn::LimitOf(clip_norm, std::move(norms));
+}
+
 // A round of Algorithm 1 with one sample of clients. False if too few of them
 // answered; then the model is as it was.
 Result<bool> TrainModel(const RoundContext& context, uint32_t round,
@@ -93,19 +125,34 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
   // Lines 5-8: each client trains and answers with a frame, which is checked
   // and added to the sum as it arrives. The sum is of integers, so the order
   // does not matter.
-  Aggregator sum = FEDMRN_TRY(Aggregator::Create(
-      RoundSpecOf(config, context.task.model.layout, round, model)));
+  RoundSpec spec = RoundSpecOf(config, context.task.model.layout, round, model);
+  AddRecords(context, clients, spec);
+  Aggregator sum = FEDMRN_TRY(Aggregator::Create(spec));
   std::vector<uint32_t> counted;
   std::map<uint32_t, Bytes> frames;  // only if they are to be saved
+  const auto count = [&](uint32_t client, const Result<client::Answer>& answer,
+                         const Norms& most) {
+    if (book.Receive(client, answer, sum, threads, most)) {
+      counted.push_back(client);
+      if (!context.save_frames.empty()) frames[client] = answer->frame;
+    }
+  };
+  const double clip_norm = config.rounds.clip_norm;
+  Answers waiting;  // for each other, if they are clipped by their median
   FEDMRN_TRY(context.executor.Execute(
       {round, attempt, clients, broadcast},
-      [&](uint32_t client, const Result<client::Answer>& answer) {
-        if (book.Receive(client, answer, sum, threads)) {
-          counted.push_back(client);
-          if (!context.save_frames.empty()) frames[client] = answer->frame;
+      [&](uint32_t client, Result<client::Answer> answer) {
+        if (clip_norm > 0) {
+          waiting.emplace(client, std::move(answer));
+        } else {
+          count(client, answer, {});
         }
       },
       context.progress.stop));
+  if (!waiting.empty()) {
+    const Norms most = LimitOf(clip_norm, waiting, sum);
+    for (const auto& [client, answer] : waiting) count(client, answer, most);
+  }
   if (book.diverged()) {
     return Error{ErrorCode::kFailed,
                  "training diverged in round " + std::to_string(round) +

@@ -19,7 +19,7 @@ void RoundBook::Send(size_t clients, size_t bytes) {
 }
 
 bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
-                        Aggregator& sum, int threads) {
+                        Aggregator& sum, int threads, const Norms& most) {
   const Stopwatch watch;
   const auto add = [&]() -> Status {
     if (!answer) return answer.error();
@@ -34,7 +34,7 @@ bool RoundBook::Receive(uint32_t client, const Result<client::Answer>& answer,
       return Error{ErrorCode::kForeign,
                    "its frame is of client " + std::to_string(frame.client)};
     }
-    FEDMRN_TRY(sum.Add(frame, threads));
+    FEDMRN_TRY(sum.Add(frame, threads, most));
     training_[client] = {static_cast<double>(frame.examples),
                          answer->train_loss, answer->train_score};
     return Ok();

@@ -22,10 +22,10 @@ class RoundBook {
   // A new sample: the model goes out to so many clients, in so many bytes each.
   void Send(size_t clients, size_t bytes);
 
-  // A client's answer: checks its frame and adds it to the sum. Whether it was
-  // counted; if not, why goes to the log.
+  // A client's answer: checks its frame and adds it to the sum, `most` of it.
+  // Whether it was counted; if not, why goes to the log.
   bool Receive(uint32_t client, const Result<client::Answer>& answer,
-               Aggregator& sum, int threads);
+               Aggregator& sum, int threads, const Norms& most = {});
 
   // The model has made its step from the sum, which took so long. The clients'
   // noise had these magnitudes, if they were steered.
