@@ -34,7 +34,8 @@ struct ClusterOptions {
   uint32_t repeats = 20;
 };
 
-constexpr uint32_t kClients = 10;  // of a round whose time is measured
+constexpr uint32_t kExamples = 600;  // of a client
+constexpr uint32_t kClients = 10;    // of a round whose time is measured
 constexpr uint32_t kClientsOfMemory[] = {10, 100, 1000};
 constexpr uint64_t kLargerModel = 10'000'000;
 
@@ -56,7 +57,7 @@ Bytes FrameOf(const sim::Config& config, const train::Task& task, uint64_t run,
   header.run = run;
   header.round = round;
   header.client = client;
-  header.examples = 600;
+  header.examples = kExamples;
   header.fingerprint = layout.Fingerprint();
   header.noise = {config.method.mask.noise, config.method.mask.magnitude,
                   client::SeedsOf(config.seed, round, client).noise};
@@ -116,7 +117,7 @@ double FramesPerSecondOfLargerModel(uint32_t repeats) {
     FrameHeader header;
     header.codec = spec.codec = CodecId::kMrnBinary;
     header.client = client;
-    header.examples = 600;
+    header.examples = kExamples;
     header.noise = {spec.noise, spec.magnitude, client + 1};
     frames.push_back(EncodeFrame(header, {}, update, {}).value());
   }
@@ -156,7 +157,7 @@ Result<double> RoundSeconds(const sim::Config& config,
       config,
       inputs.task,
       layout.Fingerprint(),
-      static_cast<uint32_t>(inputs.partition.clients()),
+      std::vector<uint32_t>(inputs.partition.clients(), kExamples),
       executor,
       workers,
       progress,
@@ -168,9 +169,9 @@ Result<double> RoundSeconds(const sim::Config& config,
   for (uint32_t turn = 0; turn < repeats; ++turn) {
     sim::GlobalModel moved = model;
     const Stopwatch watch;
-    const results::RoundRow row = FEDMRN_TRY(sim::RunRound(context, 1, moved));
+    const sim::RoundResult round = FEDMRN_TRY(sim::RunRound(context, 1, moved));
     seconds.push_back(watch.seconds());
-    FEDMRN_CHECK(row.clients == config.rounds.clients_per_round);
+    FEDMRN_CHECK(round.row.clients == config.rounds.clients_per_round);
   }
   return Median(seconds);
 }

@@ -189,10 +189,9 @@ void AddRun(Verb program) {
       "      --rounds.clients_per_round 5 --rounds.count 5\n\n"
       "Writes rounds.csv, run.json, model.pt, model-best.pt, tb/ and\n"
       "checkpoints/ to the folder of results. A run that was stopped or\n"
-      "killed goes on, to the\n"
-      "same model, with fedmrn run --resume --out DIR; with a larger\n"
-      "--rounds.count (or --rounds.target_accuracy or patience, if that ended\n"
-      "it early) also one that has ended." +
+      "killed goes on, to the same model, with fedmrn run --resume --out DIR;\n"
+      "with a larger --rounds.count (or --rounds.target_accuracy or patience,\n"
+      "if that ended it early) also one that has ended." +
       Listed("Methods, --method.name", train::Methods()) +
       Listed("Networks, --model.name", train::Models()) +
       Listed("Data sets, --data.name", train::DataSets()));

@@ -117,20 +117,6 @@ TEST(CheckpointBytes, WhatTheHashCannotKnow) {
   }
 }
 
-// A file of before the confusion matrices: six sections.
-TEST(CheckpointBytes, OlderFilesAreRead) {
-  Checkpoint checkpoint = After(2);
-  const Bytes whole = EncodeCheckpoint(checkpoint);
-  const size_t last = 8 + ConfusionsText(checkpoint.confusions).size();
-  Bytes older(whole.begin(), whole.end() - static_cast<ptrdiff_t>(64 + last));
-  const std::string hash = Sha256Hex(older);
-  older.insert(older.end(), hash.begin(), hash.end());
-  const Result<Checkpoint> read = DecodeCheckpoint(older);
-  ASSERT_TRUE(read) << read.error().ToString();
-  checkpoint.confusions = {};
-  ExpectSame(*read, checkpoint);
-}
-
 class CheckpointFiles : public testing::Test {
  protected:
   void SetUp() override {

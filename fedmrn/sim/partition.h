@@ -25,6 +25,13 @@ struct Partition {
     return std::span(examples).subspan(begin[client],
                                        begin[client + 1] - begin[client]);
   }
+  // The number of examples of each client.
+  std::vector<uint32_t> sizes() const {
+    std::vector<uint32_t> sizes(clients());
+    for (size_t k = 0; k < sizes.size(); ++k)
+      sizes[k] = begin[k + 1] - begin[k];
+    return sizes;
+  }
 };
 
 using train::PartitionKind;

@@ -323,12 +323,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   FEDMRN_TRY(resumed ? folder.WriteConfig() : folder.Begin(state));
   if (options.on_round) options.on_round(state.rows);
 
-  std::vector<uint32_t> examples;
-  for (size_t client = 0; client < partition.clients(); ++client) {
-    examples.push_back(static_cast<uint32_t>(partition.of(client).size()));
-  }
   const RoundContext context{
-      config,  task,     fingerprint, std::move(examples), *executor,
+      config,  task,     fingerprint, partition.sizes(),  *executor,
       workers, progress, options.log, options.save_frames};
   const ClientTests client_tests(config, task, inputs->held_out, *executor,
                                  workers, progress);
