@@ -86,7 +86,7 @@ void TrainTwice(const Task& task, bool drop_last) {
                            examples,
                            {},
                            1,
-                           2,
+                           {},
                            seed,
                            state,
                            [stop](size_t) { return !stop; }},
