@@ -82,7 +82,10 @@ void LiveLines::KeepUntilEnded() {
       !ended_changed_.wait_for(lock, kBetweenKept, [this] { return ended_; })) {
     if (std::exchange(printed_, false)) continue;
     lock.unlock();  // as in DrawUntilEnded
-    for (const std::string& line : lines_({})) fmt::print(stderr, "{}\n", line);
+    TerminalSize wide;
+    wide.columns = 1000;  // nothing needs to be left out
+    for (const std::string& line : lines_(wide))
+      fmt::print(stderr, "{}\n", line);
     lock.lock();
   }
 }
