@@ -151,6 +151,75 @@ class OwnTest(ProgramTest):
         self.assertEqual(run["metric"], "R2")
         self.assertGreater(run["last"]["accuracy"], .95)
 
+    def test_starts_from_tensors_of_a_file(self):
+        data = ["--data.name=synthetic", "--data.train_examples=200",
+                "--data.test_examples=100", "--method.name=fedavg"]
+        self.succeed(*data, "--out=donor")
+        donor = torch.jit.load(str(self.folder / "donor/model.pt"))
+        # Nothing is learned at such a rate: the file's tensors are the model.
+        still = [*data, "--rounds.count=1", "--train.lr=1e-30"]
+        said = self.run_it(*still, "--model.init=donor/model.pt",
+                           "--out=same").stderr
+        self.assertIn("took conv1.weight, conv2.weight", said)
+        self.assertNotIn("lacks", said)
+        same = torch.jit.load(str(self.folder / "same/model.pt")).state_dict()
+        for name, tensor in donor.state_dict().items():
+            if "running" not in name:
+                self.assertTrue(torch.equal(tensor, same[name]), name)
+        digest = hashlib.sha256(
+            (self.folder / "donor/model.pt").read_bytes()).hexdigest()
+        self.assertEqual(self.summary("same")["model_file_sha256"], digest)
+
+        # A state_dict with one tensor too few, and one too many.
+        state = {name: tensor for name, tensor in donor.state_dict().items()
+                 if name != "fc.weight"}
+        state["head.weight"] = torch.zeros(3, 3)
+        torch.save(state, self.folder / "state.pt")
+        said = self.run_it(*still, "--model.init=state.pt",
+                           "--out=most").stderr
+        self.assertIn("state.pt lacks, and so drawn anew: fc.weight", said)
+        self.assertIn("state.pt has, and nobody needs: head.weight", said)
+        most = torch.jit.load(str(self.folder / "most/model.pt")).state_dict()
+        self.assertTrue(torch.equal(state["conv4.weight"],
+                                    most["conv4.weight"]))
+        self.assertFalse(torch.equal(donor.state_dict()["fc.weight"],
+                                     most["fc.weight"]))
+
+        torch.save({"fc.weight": torch.zeros(10, 9)}, self.folder / "nine.pt")
+        torch.save({"a": torch.zeros(2)}, self.folder / "other.pt")
+        torch.save({"fc.weight": torch.full((10, 256), float("nan"))},
+                   self.folder / "nan.pt")
+        for name, said in (
+                ("nine.pt", "tensor fc.weight has the shape [10, 9]; the "
+                            "network needs [10, 256]"),
+                ("other.pt", "has no tensor of the network"),
+                ("nan.pt", "not finite"), ("none.pt", "No such file")):
+            line = self.refused(*still, f"--model.init={name}", "--out=bad")
+            self.assertIn(name, line)
+            self.assertIn(said, line)
+        line = self.refused(*still, "--model.init=donor/model.pt",
+                            "--method.name=fedpm", "--out=bad")
+        self.assertIn("model.init: is for methods whose model", line)
+
+    def test_norms(self):
+        for norm, tensors in (("group", 4 * 3 + 1), ("none", 4 + 1)):
+            self.succeed("--data.name=synthetic", "--data.train_examples=200",
+                         "--data.test_examples=100", f"--model.norm={norm}",
+                         "--out", norm)
+            model = torch.jit.load(str(self.folder / norm / "model.pt"))
+            state = model.state_dict()
+            self.assertEqual(len(state), tensors)
+            images = torch.rand(3, 1, 28, 28)
+            x = images
+            for i in "1234":
+                x = torch.conv2d(x, state[f"conv{i}.weight"], padding=1)
+                if norm == "group":
+                    x = torch.nn.functional.group_norm(
+                        x, 8, state[f"gn{i}.weight"], state[f"gn{i}.bias"])
+                x = torch.max_pool2d(torch.relu(x), 2)
+            scores = x.flatten(1) @ state["fc.weight"].t()
+            self.assertTrue(torch.allclose(model(images), scores, atol=1e-5))
+
     def test_bad_models(self):
         self.clouds("clouds.npz")
         data = ["--data.name=npz", "--data.path=clouds.npz"]

@@ -463,6 +463,13 @@ class Parser {
                  : "is the file of the model " + std::string(FileModel().name) +
                        ", not of " + config_.model.name);
     }
+    if (Sound({"method.name"}) && !config_.model.init.empty() &&
+        method.initialize != nullptr) {
+      Refuse({"model.init"},
+             "is for methods whose model is the network's "
+             "weights, not for " +
+                 config_.method.name);
+    }
     if (Sound({"method.error_feedback", "method.name"}) &&
         config_.method.error_feedback && !method.compresses_after_training) {
       Refuse({"method.error_feedback"},

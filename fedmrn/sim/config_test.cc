@@ -96,6 +96,8 @@ TEST(ConfigTest, Example) {
       {"model.torchscript", "\"\""},
       {"model.masked", "\"\""},
       {"model.loss", "\"auto\""},
+      {"model.init", "\"\""},
+      {"model.norm", "\"batch\""},
       {"model.backbone", "\"\""},
       {"model.head_lr", "10.0"},
       {"method.name", "\"fedmrn\""},
@@ -521,7 +523,7 @@ TEST(ConfigTest, Keys) {
     const bool place = key.name == "data.dir" || key.name == "data.path" ||
                        key.name == "data.test_path" ||
                        key.name == "model.torchscript" ||
-                       key.name == "model.backbone";
+                       key.name == "model.init" || key.name == "model.backbone";
     EXPECT_EQ(key.changes_results, !place && !key.name.starts_with("run."))
         << key.name;
   }

@@ -12,7 +12,8 @@ namespace {
 
 Result<std::string> Sha256OfFiles(const train::ModelSettings& model) {
   std::string digests;
-  for (const std::string& path : {model.torchscript, model.backbone}) {
+  for (const std::string& path :
+       {model.torchscript, model.backbone, model.init}) {
     if (path.empty()) continue;
     const Result<Bytes> file = ReadFile(path);
     if (!file) return file.error();

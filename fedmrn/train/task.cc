@@ -5,6 +5,8 @@
 #include <future>
 #include <utility>
 
+#include "fedmrn/train/model/initial.h"
+
 namespace fedmrn::train {
 namespace {
 
@@ -97,6 +99,9 @@ Result<Task> MakeTask(Data data, const ModelSettings& settings) {
   }
   Result<Model> model = row->make(settings, data);
   if (!model) return model.error();
+  if (!settings.init.empty()) {
+    FEDMRN_TRY(StartFrom(settings.init, *model, data.notes));
+  }
   return TaskOf(std::move(data), std::move(*model));
 }
 

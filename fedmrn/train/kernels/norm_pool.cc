@@ -17,7 +17,7 @@
 namespace fedmrn::train {
 
 // The gradient of x is  [picked and y > 0] * scale * gradient + a + b * x,
-// where a and b carry what the batch's mean and variance pass on.
+// where a and b carry what the images' mean and variance pass on.
 struct NormCoefficients {
   std::vector<float> a, b;
 };
@@ -28,16 +28,27 @@ inline NormCoefficients Coefficients(const Activation& in,
                                      const NormState& state) {
   NormCoefficients result{std::vector<float>(in.channels),
                           std::vector<float>(in.channels)};
-  const double count = static_cast<double>(in.images * in.pixels());
   for (size_t c = 0; c < in.channels; ++c) {
-    const double gamma_gradient = sum_centred[c] * state.inv_std[c];
     state.beta_gradient[c] = static_cast<float>(sum[c]);
-    state.gamma_gradient[c] = static_cast<float>(gamma_gradient);
-    const double b =
-        -double{state.scale[c]} * state.inv_std[c] * gamma_gradient / count;
-    result.b[c] = static_cast<float>(b);
-    result.a[c] = static_cast<float>(-double{state.scale[c]} * sum[c] / count -
-                                     b * state.mean[c]);
+    state.gamma_gradient[c] =
+        static_cast<float>(sum_centred[c] * state.inv_std[c]);
+  }
+  if (state.group == 0) return result;
+  const double count =
+      static_cast<double>(in.images * in.pixels() * state.group);
+  for (size_t first = 0; first < in.channels; first += state.group) {
+    double a = 0, b = 0;
+    for (size_t c = first; c < first + state.group; ++c) {
+      const double gamma_gradient = sum_centred[c] * state.inv_std[c];
+      a -= double{state.scale[c]} * sum[c];
+      b -= double{state.scale[c]} * state.inv_std[c] * gamma_gradient;
+    }
+    a /= count;
+    b /= count;
+    for (size_t c = first; c < first + state.group; ++c) {
+      result.b[c] = static_cast<float>(b);
+      result.a[c] = static_cast<float>(a - b * state.mean[c]);
+    }
   }
   return result;
 }

@@ -1,6 +1,6 @@
 // What stands between two convolutions, in as few passes over memory as there
-// can be: batch norm, ReLU and, in some blocks, 2x2 max pooling. Done one after
-// the other these take as long as the convolutions themselves.
+// can be: batch or group norm, ReLU and, in some blocks, 2x2 max pooling. Done
+// one after the other these take as long as the convolutions themselves.
 //
 // Training:  ChannelMoments, then NormReluPool; back: NormReluPoolGradient.
 // Evaluation: NormReluPool with the running statistics.
@@ -44,13 +44,17 @@ void NormReluPool(const Activation& in, const float* x, const float* scale,
                   const float* shift, const Activation& out, float* y,
                   float* picked);
 
-// The batch norm of one block as the backward pass needs it.
+// The norm of one block as the backward pass needs it.
 struct NormState {
-  std::span<const float> mean;      // of the batch
+  std::span<const float> mean;      // of these images
   std::span<const float> inv_std;   // 1 / sqrt(variance + epsilon)
   std::span<const float> scale;     // gamma * inv_std
   std::span<float> gamma_gradient;  // results
   std::span<float> beta_gradient;
+  // So many channels side by side have one mean and one variance, taken over
+  // all of them: 1 for batch norm, more for group norm. 0: neither follows from
+  // x.
+  uint32_t group = 1;
 };
 
 // From the gradient of y to that of x, which overwrites x.

@@ -1,5 +1,6 @@
 #include "fedmrn/train/kernels/norm_pool.h"
 
+#include <utility>
 #include <vector>
 
 #include "fedmrn/core/test_util.h"
@@ -14,8 +15,8 @@ struct Results {
 };
 
 template <typename Moments, typename Forward, typename Backward>
-Results All(const Activation& in, const Activation& out, Moments moments,
-            Forward forward, Backward backward) {
+Results All(const Activation& in, const Activation& out, uint32_t group,
+            Moments moments, Forward forward, Backward backward) {
   const std::vector<float> x = Normal(1, in.size()), dy = Normal(2, out.size());
   const std::vector<float> scale = Normal(3, in.channels),
                            shift = Normal(4, in.channels);
@@ -31,7 +32,7 @@ Results All(const Activation& in, const Activation& out, Moments moments,
           r.picked.data());
   // Any numbers will do for the inverse deviation.
   backward(in, r.dx.data(), out, r.y.data(), r.picked.data(), dy.data(),
-           {r.mean, r.variance, scale, r.dgamma, r.dbeta});
+           {r.mean, r.variance, scale, r.dgamma, r.dbeta, group});
   return r;
 }
 
@@ -39,22 +40,25 @@ TEST(NormPool, VectorsEqualDefinition) {
   for (const BlockCase& shape : kBlockCases) {
     for (const bool pool : {false, true}) {
       for (const uint32_t in_block : {8u, 16u, shape.channels}) {
-        for (const uint32_t out_block : {8u, shape.channels}) {
+        for (const auto& choice :
+             {std::pair{8u, 1u}, {shape.channels, 1u}, {8u, 4u}, {8u, 0u}}) {
+          const uint32_t out_block = choice.first, group = choice.second;
           SCOPED_TRACE(testing::Message()
                        << shape.images << "x" << shape.channels << "x"
                        << shape.height << "x" << shape.width << " pool " << pool
-                       << " blocks " << in_block << " " << out_block);
+                       << " blocks " << in_block << " " << out_block
+                       << " group " << group);
           const Activation in{shape.images, shape.channels, shape.height,
                               shape.width, in_block};
           Activation out = in;
           out.block = out_block;
           if (pool) out.height /= 2, out.width /= 2;
           const Results plain =
-              All(in, out, ref::ChannelMoments, ref::NormReluPool,
+              All(in, out, group, ref::ChannelMoments, ref::NormReluPool,
                   ref::NormReluPoolGradient);
           ForEachTarget([&] {
-            const Results vector = All(in, out, ChannelMoments, NormReluPool,
-                                       NormReluPoolGradient);
+            const Results vector = All(in, out, group, ChannelMoments,
+                                       NormReluPool, NormReluPoolGradient);
             ExpectClose(vector.mean, plain.mean, 1e-5);
             ExpectClose(vector.variance, plain.variance, 1e-5);
             ExpectClose(vector.y, plain.y, 1e-6);

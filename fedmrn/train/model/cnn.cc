@@ -27,6 +27,19 @@ const CnnSpec kSpecs[] = {
       {256, true}}},
 };
 
+// From the moments of several channels to those of all of them together.
+void PoolMoments(std::span<float> means, std::span<float> variances) {
+  const auto count = static_cast<double>(means.size());
+  double mean = 0, variance = 0;
+  for (const float m : means) mean += double{m} / count;
+  for (size_t c = 0; c < means.size(); ++c) {
+    const double distance = double{means[c]} - mean;
+    variance += (double{variances[c]} + distance * distance) / count;
+  }
+  std::ranges::fill(means, static_cast<float>(mean));
+  std::ranges::fill(variances, static_cast<float>(variance));
+}
+
 }  // namespace
 
 const CnnSpec* FindCnn(std::string_view name) {
@@ -42,7 +55,7 @@ struct Cnn::Block {
   Activation out;  // after pooling; in the layout that the next layer takes
   size_t weights;  // in `coded`
   size_t channels;
-  size_t gamma, beta, mean, variance;  // in `plain`
+  size_t gamma, beta, mean, variance;  // in `plain`, if the norm has them
 };
 
 struct Cnn::Plan {
@@ -67,8 +80,11 @@ struct Cnn::Memory {
     Grown convolved;  // the convolution's result; backward: its gradient
     Grown out;
     Grown picked;
-    // Batch statistics and what follows from them, one value per channel.
+    // Statistics and what follows from them, a value for each channel of each
+    // part.
     std::vector<float> mean, variance, inv_std, scale, shift;
+    // A part's own.
+    std::vector<float> gamma_gradient, beta_gradient;
   };
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
@@ -89,10 +105,12 @@ bool Cnn::Fits(const CnnSpec& spec, const ImageShape& image) {
   return height > 0 && width > 0;
 }
 
-Cnn::Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes)
+Cnn::Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
+         Norm norm)
     : blocks_(spec.blocks),
       image_(image),
       classes_(classes),
+      norm_(norm),
       memory_(std::make_unique<Memory>()) {
   FEDMRN_CHECK(Fits(spec, image));
   memory_->blocks.resize(blocks_.size());
@@ -104,11 +122,16 @@ Cnn::Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes)
     const uint32_t next = blocks_[i].channels;
     layout_.tensors.push_back(
         {"conv" + number + ".weight", {next, channels, 3, 3}, true});
-    trained.push_back({"bn" + number + ".weight", {next}, false});
-    trained.push_back({"bn" + number + ".bias", {next}, false});
-    statistics.push_back({"bn" + number + ".running_mean", {next}, false});
-    statistics.push_back({"bn" + number + ".running_var", {next}, false});
-    trainable_plain_ += 2 * next;
+    const std::string name = (norm == Norm::kBatch ? "bn" : "gn") + number;
+    if (norm != Norm::kNone) {
+      trained.push_back({name + ".weight", {next}, false});
+      trained.push_back({name + ".bias", {next}, false});
+      trainable_plain_ += 2 * next;
+    }
+    if (norm == Norm::kBatch) {
+      statistics.push_back({name + ".running_mean", {next}, false});
+      statistics.push_back({name + ".running_var", {next}, false});
+    }
     channels = next;
     if (blocks_[i].pool) height /= 2, width /= 2;
   }
@@ -143,8 +166,17 @@ uint64_t Cnn::BackwardMacs() const {
 void Cnn::Initialize(uint64_t seed, std::span<float> coded,
                      std::span<float> plain) const {
   Random random({seed, Purpose::kInit});
-  for (float& w : coded) w = static_cast<float>(0.01 * random.Normal());
   size_t at = 0;
+  for (const TensorLayout& tensor : layout_.tensors) {
+    if (!tensor.coded) continue;
+    const bool he = norm_ == Norm::kNone && tensor.shape.size() == 4;
+    const double deviation = he ? std::sqrt(2.0 / (9 * tensor.shape[1])) : 0.01;
+    for (float& w : coded.subspan(at, tensor.size())) {
+      w = static_cast<float>(deviation * random.Normal());
+    }
+    at += tensor.size();
+  }
+  at = 0;
   for (const TensorLayout& tensor : layout_.tensors) {
     if (tensor.coded) continue;
     const bool ones = tensor.name.ends_with(".weight") ||
@@ -194,10 +226,13 @@ const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
     memory.convolved.Need(block.convolution.out().size());
     memory.out.Need(block.out.size());
     if (blocks_[i].pool) memory.picked.Need(block.out.size());
-    for (auto* values : {&memory.mean, &memory.variance, &memory.inv_std,
-                         &memory.scale, &memory.shift}) {
-      values->resize(block.channels);
+    const size_t values = Parts(*plan) * block.channels;
+    for (auto* of : {&memory.mean, &memory.variance, &memory.inv_std,
+                     &memory.scale, &memory.shift}) {
+      of->resize(std::max(of->size(), values));
     }
+    memory.gamma_gradient.resize(block.channels);
+    memory.beta_gradient.resize(block.channels);
   }
   memory_->gradient.Need(gradient);
   memory_->scratch.Need(scratch);
@@ -225,6 +260,112 @@ void Cnn::Linear(const Plan& plan, std::span<const float> coded) {
                 memory_->logits.get());
 }
 
+size_t Cnn::Parts(const Plan& plan) const {
+  return norm_ == Norm::kGroup ? plan.images : 1;
+}
+
+uint32_t Cnn::GroupOf(const Block& block) const {
+  switch (norm_) {
+    case Norm::kBatch:
+      return 1;
+    case Norm::kGroup:
+      return static_cast<uint32_t>(block.channels / kNormGroups);
+    case Norm::kNone:
+      break;
+  }
+  return 0;
+}
+
+struct Cnn::Part {
+  Activation in, out;
+  float *x, *y, *picked;  // the convolution's result, the block's
+  size_t gradient;        // y's place in the gradient
+  std::span<float> mean, variance, inv_std, scale, shift;
+};
+
+Cnn::Part Cnn::PartOf(const Plan& plan, size_t index, size_t part) {
+  const Block& block = plan.blocks[index];
+  Memory::OfBlock& m = memory_->blocks[index];
+  Activation in = block.convolution.out(), out = block.out;
+  in.images = out.images = static_cast<uint32_t>(in.images / Parts(plan));
+  const auto values = [&](std::vector<float>& of) {
+    return std::span(of).subspan(part * block.channels, block.channels);
+  };
+  return {
+      in,
+      out,
+      m.convolved.get() + part * in.size(),
+      m.out.get() + part * out.size(),
+      m.picked.get() == nullptr ? nullptr : m.picked.get() + part * out.size(),
+      part * out.size(),
+      values(m.mean),
+      values(m.variance),
+      values(m.inv_std),
+      values(m.scale),
+      values(m.shift)};
+}
+
+// Fills in the part's statistics, scale and shift.
+void Cnn::Normalise(const Block& block, const Part& part,
+                    std::span<const float> plain, float* running) {
+  if (norm_ == Norm::kNone) {
+    for (size_t c = 0; c < block.channels; ++c) {
+      part.mean[c] = part.inv_std[c] = part.shift[c] = 0;
+      part.scale[c] = 1;
+    }
+    return;
+  }
+  if (norm_ == Norm::kBatch && running == nullptr) {
+    for (size_t c = 0; c < block.channels; ++c) {
+      part.scale[c] = plain[block.gamma + c] /
+                      std::sqrt(plain[block.variance + c] + kBatchNormEpsilon);
+      part.shift[c] =
+          plain[block.beta + c] - plain[block.mean + c] * part.scale[c];
+    }
+    return;
+  }
+  ChannelMoments(part.in, part.x, part.mean.data(), part.variance.data());
+  if (norm_ == Norm::kGroup) {
+    const uint32_t group = GroupOf(block);
+    for (size_t first = 0; first < block.channels; first += group) {
+      PoolMoments(part.mean.subspan(first, group),
+                  part.variance.subspan(first, group));
+    }
+  }
+  const auto count = static_cast<float>(part.in.images * part.in.pixels());
+  const float unbiased = count > 1 ? count / (count - 1) : 1;
+  for (size_t c = 0; c < block.channels; ++c) {
+    part.inv_std[c] = 1 / std::sqrt(part.variance[c] + kBatchNormEpsilon);
+    part.scale[c] = plain[block.gamma + c] * part.inv_std[c];
+    part.shift[c] = plain[block.beta + c] - part.mean[c] * part.scale[c];
+    if (norm_ != Norm::kBatch) continue;
+    float& mean = running[block.mean + c];
+    float& variance = running[block.variance + c];
+    mean += kBatchNormMomentum * (part.mean[c] - mean);
+    variance += kBatchNormMomentum * (unbiased * part.variance[c] - variance);
+  }
+}
+
+const float* Cnn::Forward(const Plan& plan, const float* x,
+                          std::span<const float> coded,
+                          std::span<const float> plain, float* running,
+                          bool training) {
+  for (size_t i = 0; i < plan.blocks.size(); ++i) {
+    const Block& block = plan.blocks[i];
+    block.convolution.Forward(memory_->stream, x, coded.data() + block.weights,
+                              memory_->blocks[i].convolved.get(),
+                              memory_->scratch.get());
+    for (size_t p = 0; p < Parts(plan); ++p) {
+      const Part part = PartOf(plan, i, p);
+      Normalise(block, part, plain, running);
+      NormReluPool(part.in, part.x, part.scale.data(), part.shift.data(),
+                   part.out, part.y, training ? part.picked : nullptr);
+    }
+    x = memory_->blocks[i].out.get();
+  }
+  return x;
+}
+
 BatchScore Cnn::Gradient(std::span<const float> x,
                          std::span<const int32_t> labels,
                          std::span<const float> coded, std::span<float> plain,
@@ -232,33 +373,8 @@ BatchScore Cnn::Gradient(std::span<const float> x,
                          std::span<float> plain_gradient) {
   const Plan& plan = PlanFor(static_cast<uint32_t>(labels.size()));
   Memory& memory = *memory_;
-  float* const scratch = memory.scratch.get();
-
-  const float* in = x.data();
-  for (size_t i = 0; i < plan.blocks.size(); ++i) {
-    const Block& block = plan.blocks[i];
-    Memory::OfBlock& m = memory.blocks[i];
-    const Activation& convolved = block.convolution.out();
-    block.convolution.Forward(memory.stream, in, coded.data() + block.weights,
-                              m.convolved.get(), scratch);
-    ChannelMoments(convolved, m.convolved.get(), m.mean.data(),
-                   m.variance.data());
-    const auto count =
-        static_cast<float>(convolved.images * convolved.pixels());
-    const float unbiased = count > 1 ? count / (count - 1) : 1;
-    for (size_t c = 0; c < block.channels; ++c) {
-      m.inv_std[c] = 1 / std::sqrt(m.variance[c] + kBatchNormEpsilon);
-      m.scale[c] = plain[block.gamma + c] * m.inv_std[c];
-      m.shift[c] = plain[block.beta + c] - m.mean[c] * m.scale[c];
-      float& mean = plain[block.mean + c];
-      float& variance = plain[block.variance + c];
-      mean += kBatchNormMomentum * (m.mean[c] - mean);
-      variance += kBatchNormMomentum * (unbiased * m.variance[c] - variance);
-    }
-    NormReluPool(convolved, m.convolved.get(), m.scale.data(), m.shift.data(),
-                 block.out, m.out.get(), m.picked.get());
-    in = m.out.get();
-  }
+  const float* const in =
+      Forward(plan, x.data(), coded, plain, plain.data(), /*training=*/true);
   Linear(plan, coded);
   const std::span logits(memory.logits.get(), labels.size() * classes_);
   const BatchScore score = CrossEntropy(logits, labels, logits.data());
@@ -281,15 +397,24 @@ BatchScore Cnn::Gradient(std::span<const float> x,
   for (size_t i = plan.blocks.size(); i-- > 0;) {
     const Block& block = plan.blocks[i];
     Memory::OfBlock& m = memory.blocks[i];
-    NormReluPoolGradient(block.convolution.out(), m.convolved.get(), block.out,
-                         m.out.get(), m.picked.get(), gradient,
-                         {m.mean, m.inv_std, m.scale,
-                          plain_gradient.subspan(block.gamma, block.channels),
-                          plain_gradient.subspan(block.beta, block.channels)});
+    for (size_t p = 0; p < Parts(plan); ++p) {
+      const Part part = PartOf(plan, i, p);
+      NormReluPoolGradient(part.in, part.x, part.out, part.y, part.picked,
+                           gradient + part.gradient,
+                           {part.mean, part.inv_std, part.scale,
+                            m.gamma_gradient, m.beta_gradient, GroupOf(block)});
+      if (norm_ == Norm::kNone) continue;
+      for (size_t c = 0; c < block.channels; ++c) {
+        float& gamma = plain_gradient[block.gamma + c];
+        float& beta = plain_gradient[block.beta + c];
+        gamma = m.gamma_gradient[c] + (p == 0 ? 0 : gamma);
+        beta = m.beta_gradient[c] + (p == 0 ? 0 : beta);
+      }
+    }
     block.convolution.Backward(
         memory.stream, i > 0 ? memory.blocks[i - 1].out.get() : x.data(),
         coded.data() + block.weights, m.convolved.get(),
-        coded_gradient.data() + block.weights, gradient, scratch);
+        coded_gradient.data() + block.weights, gradient, memory.scratch.get());
   }
   return score;
 }
@@ -298,21 +423,7 @@ std::span<const float> Cnn::Logits(std::span<const float> x, uint32_t images,
                                    std::span<const float> coded,
                                    std::span<const float> plain) {
   const Plan& plan = PlanFor(images);
-  const float* in = x.data();
-  for (size_t i = 0; i < plan.blocks.size(); ++i) {
-    const Block& block = plan.blocks[i];
-    Memory::OfBlock& m = memory_->blocks[i];
-    block.convolution.Forward(memory_->stream, in, coded.data() + block.weights,
-                              m.convolved.get(), memory_->scratch.get());
-    for (size_t c = 0; c < block.channels; ++c) {
-      m.scale[c] = plain[block.gamma + c] /
-                   std::sqrt(plain[block.variance + c] + kBatchNormEpsilon);
-      m.shift[c] = plain[block.beta + c] - plain[block.mean + c] * m.scale[c];
-    }
-    NormReluPool(block.convolution.out(), m.convolved.get(), m.scale.data(),
-                 m.shift.data(), block.out, m.out.get(), nullptr);
-    in = m.out.get();
-  }
+  Forward(plan, x.data(), coded, plain, nullptr, /*training=*/false);
   Linear(plan, coded);
   return {memory_->logits.get(), size_t{images} * classes_};
 }

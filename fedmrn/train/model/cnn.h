@@ -1,7 +1,7 @@
 // The paper's convolutional networks, CNN4 and CNN8: blocks of 3x3 convolution,
-// batch norm and ReLU, some with 2x2 max pooling, then one linear layer; no
-// biases. Forward and backward over flat buffers, without an autograd graph:
-// see convolution.h and norm_pool.h.
+// batch norm (or group norm, or none) and ReLU, some with 2x2 max pooling, then
+// one linear layer; no biases. Forward and backward over flat buffers, without
+// an autograd graph: see convolution.h and norm_pool.h.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "fedmrn/core/layout.h"
 #include "fedmrn/train/model/loss.h"
+#include "fedmrn/train/model/model.h"
 #include "hwy/aligned_allocator.h"
 
 namespace fedmrn::train {
@@ -36,16 +37,19 @@ struct ImageShape {
 };
 
 inline constexpr float kBatchNormMomentum = 0.1f;
-inline constexpr float kBatchNormEpsilon = 1e-5f;
+inline constexpr float kBatchNormEpsilon = 1e-5f;  // and of group norm
+inline constexpr int kNormGroups = 8;  // of group norm, in every block
 
 // Not thread-safe: one per worker. Parameters belong to the caller, as two
 // flat buffers in the order of layout(): `coded`, all convolution and linear
 // weights; `plain`, first gamma and beta of each block, then the running means
-// and variances, which follow the data and have no gradient.
+// and variances, which follow the data and have no gradient. Group norm has no
+// statistics, and without a norm nothing is plain.
 class Cnn {
  public:
   // The images must be large enough for the pooling; see Fits.
-  Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes);
+  Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
+      Norm norm = Norm::kBatch);
   ~Cnn();
   static bool Fits(const CnnSpec& spec, const ImageShape& image);
 
@@ -55,7 +59,8 @@ class Cnn {
   uint64_t ForwardMacs() const;
   uint64_t BackwardMacs() const;
 
-  // N(0, 0.01^2) weights, gamma 1, beta 0.
+  // N(0, 0.01^2) weights, gamma 1, beta 0. Without a norm a signal of such
+  // weights would vanish: convolutions then have He's N(0, 2 / inputs).
   void Initialize(uint64_t seed, std::span<float> coded,
                   std::span<float> plain) const;
 
@@ -76,11 +81,26 @@ class Cnn {
   struct Block;
 
   const Plan& PlanFor(uint32_t images);
+  // All but the linear layer. In training the running statistics in `plain`
+  // take in the batch's, in evaluation they are used.
+  const float* Forward(const Plan& plan, const float* x,
+                       std::span<const float> coded,
+                       std::span<const float> plain, float* running,
+                       bool training);
+  // Batch norm shares its statistics among all images, group norm none.
+  size_t Parts(const Plan& plan) const;
+  // Channels that share statistics, as NormState::group.
+  uint32_t GroupOf(const Block& block) const;
+  struct Part;  // the images of a block that share statistics
+  Part PartOf(const Plan& plan, size_t block, size_t part);
+  void Normalise(const Block& block, const Part& part,
+                 std::span<const float> plain, float* running);
   void Linear(const Plan& plan, std::span<const float> coded);
 
   std::vector<CnnBlock> blocks_;
   ImageShape image_;
   uint32_t classes_;
+  Norm norm_;
   ModelLayout layout_;
   uint64_t trainable_plain_ = 0;
   uint32_t features_ = 0;  // inputs of the linear layer

@@ -212,15 +212,20 @@ class Parameters {
   std::vector<std::pair<std::string, torch::Tensor>> tensors_;
 };
 
-torch::Tensor LibTorchLogits(const CnnSpec& spec, Parameters& p,
+torch::Tensor LibTorchLogits(const CnnSpec& spec, Norm norm, Parameters& p,
                              torch::Tensor x, bool training) {
   for (size_t i = 0; i < spec.blocks.size(); ++i) {
     const std::string n = std::to_string(i + 1);
     x = torch::conv2d(x, p["conv" + n + ".weight"], {}, 1, 1);
-    x = torch::batch_norm(x, p["bn" + n + ".weight"], p["bn" + n + ".bias"],
-                          p["bn" + n + ".running_mean"],
-                          p["bn" + n + ".running_var"], training, 0.1,
-                          kBatchNormEpsilon, false);
+    if (norm == Norm::kBatch) {
+      x = torch::batch_norm(x, p["bn" + n + ".weight"], p["bn" + n + ".bias"],
+                            p["bn" + n + ".running_mean"],
+                            p["bn" + n + ".running_var"], training, 0.1,
+                            kBatchNormEpsilon, false);
+    } else if (norm == Norm::kGroup) {
+      x = torch::group_norm(x, 8, p["gn" + n + ".weight"],
+                            p["gn" + n + ".bias"], 1e-5, false);
+    }
     x = torch::relu(x);
     if (spec.blocks[i].pool) x = torch::max_pool2d(x, 2);
   }
@@ -231,25 +236,37 @@ struct CnnCase {
   const char* model;
   ImageShape image;
   uint32_t classes, images;
+  Norm norm = Norm::kBatch;
 };
 
 TEST(Cnn, StepEqualsLibTorch) {
   const CnnCase cases[] = {
-      {"cnn4", {28, 28, 1}, 10, 6}, {"cnn4", {32, 32, 3}, 10, 5},
-      {"cnn8", {32, 32, 3}, 10, 4}, {"cnn8", {32, 32, 3}, 100, 3},
-      {"cnn4", {28, 28, 1}, 10, 1}, {"cnn4", {19, 37, 3}, 7, 2},
+      {"cnn4", {28, 28, 1}, 10, 6},
+      {"cnn4", {32, 32, 3}, 10, 5},
+      {"cnn8", {32, 32, 3}, 10, 4},
+      {"cnn8", {32, 32, 3}, 100, 3},
+      {"cnn4", {28, 28, 1}, 10, 1},
+      {"cnn4", {19, 37, 3}, 7, 2},
+      {"cnn4", {28, 28, 1}, 10, 6, Norm::kGroup},
+      {"cnn8", {32, 32, 3}, 10, 4, Norm::kGroup},
+      {"cnn4", {19, 37, 3}, 7, 2, Norm::kGroup},
+      {"cnn4", {28, 28, 1}, 10, 6, Norm::kNone},
+      {"cnn8", {32, 32, 3}, 10, 4, Norm::kNone},
   };
   for (const CnnCase& c : cases) {
-    SCOPED_TRACE(testing::Message() << c.model << " " << c.image.height << "x"
-                                    << c.image.width << " x" << c.images);
+    SCOPED_TRACE(testing::Message()
+                 << c.model << " " << c.image.height << "x" << c.image.width
+                 << " x" << c.images << " norm " << static_cast<int>(c.norm));
     const CnnSpec& spec = *FindCnn(c.model);
-    Cnn cnn(spec, c.image, c.classes);
+    Cnn cnn(spec, c.image, c.classes, c.norm);
     const ModelLayout& layout = cnn.layout();
     std::vector<float> plain(layout.plain_values());
     // Larger weights than at the start, so that no gradient is tiny.
     std::vector<float> coded(layout.coded_params());
     cnn.Initialize(1, coded, plain);
-    for (float& w : coded) w *= 5;
+    if (c.norm != Norm::kNone) {
+      for (float& w : coded) w *= 5;
+    }
     for (size_t i = 0; i < plain.size(); ++i) {
       plain[i] += 0.1f * static_cast<float>(i % 7);
     }
@@ -269,7 +286,7 @@ TEST(Cnn, StepEqualsLibTorch) {
     Parameters p(layout, coded, plain);
     {
       torch::NoGradGuard no_gradient;
-      const torch::Tensor logits = LibTorchLogits(spec, p, x, false);
+      const torch::Tensor logits = LibTorchLogits(spec, c.norm, p, x, false);
       ExpectClose(cnn.Logits(ours_x, c.images, coded, plain),
                   ValuesOf(logits.contiguous()), 1e-4);
     }
@@ -278,8 +295,8 @@ TEST(Cnn, StepEqualsLibTorch) {
         p[tensor.name].requires_grad_();
       }
     }
-    const torch::Tensor loss =
-        torch::cross_entropy_loss(LibTorchLogits(spec, p, x, true), targets);
+    const torch::Tensor loss = torch::cross_entropy_loss(
+        LibTorchLogits(spec, c.norm, p, x, true), targets);
     loss.backward();
     std::vector<float> coded_gradient(coded.size()),
         plain_gradient(cnn.trainable_plain());
@@ -292,7 +309,8 @@ TEST(Cnn, StepEqualsLibTorch) {
     EXPECT_LT(SquaredError(coded_gradient, expected),
               3e-4 * SquaredNorm(expected));
     const std::vector<float> expected_plain = p.Gradients(layout, false);
-    EXPECT_LT(SquaredError(plain_gradient, expected_plain),
+    EXPECT_EQ(plain_gradient.empty(), c.norm == Norm::kNone);
+    EXPECT_LE(SquaredError(plain_gradient, expected_plain),
               3e-4 * SquaredNorm(expected_plain));
     size_t at = cnn.trainable_plain();
     for (const TensorLayout& tensor : layout.tensors) {
@@ -319,28 +337,38 @@ TEST(Cnn, HasThePapersParameterCounts) {
     EXPECT_EQ(cnn.layout().coded_params(), c.coded);
     EXPECT_EQ(cnn.layout().plain_values(), c.plain);
     EXPECT_EQ(cnn.trainable_plain(), c.plain / 2);
+    // Group norm has nothing to send but what is trained.
+    const Cnn group(*FindCnn(c.model), c.image, c.classes, Norm::kGroup);
+    EXPECT_EQ(group.layout().coded_params(), c.coded);
+    EXPECT_EQ(group.layout().plain_values(), c.plain / 2);
+    EXPECT_EQ(group.trainable_plain(), c.plain / 2);
+    const Cnn none(*FindCnn(c.model), c.image, c.classes, Norm::kNone);
+    EXPECT_EQ(none.layout().plain_values(), 0u);
   }
 }
 
 // A plan for one batch size must leave nothing behind for another.
 TEST(Cnn, ResultsDoNotDependOnWhatCameBefore) {
-  Cnn used(*FindCnn("cnn4"), {28, 28, 1}, 10),
-      fresh = Cnn(*FindCnn("cnn4"), {28, 28, 1}, 10);
-  std::vector<float> coded(used.layout().coded_params()),
-      plain(used.layout().plain_values());
-  used.Initialize(1, coded, plain);
-  const std::vector<float> x = Normal(1, 28 * 28 * 9);
-  const std::vector<int32_t> labels = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-  const auto gradient = [&](Cnn& cnn, size_t images) {
-    std::vector<float> statistics = plain, g(coded.size()),
-                       dg(cnn.trainable_plain());
-    cnn.Gradient(std::span(x).first(images * 784),
-                 std::span(labels).first(images), coded, statistics, g, dg);
-    return g;
-  };
-  gradient(used, 9);
-  gradient(used, 2);
-  ExpectSameBits(gradient(used, 5), gradient(fresh, 5));
+  for (const Norm norm : {Norm::kBatch, Norm::kGroup, Norm::kNone}) {
+    Cnn used(*FindCnn("cnn4"), {28, 28, 1}, 10, norm),
+        fresh = Cnn(*FindCnn("cnn4"), {28, 28, 1}, 10, norm);
+    std::vector<float> coded(used.layout().coded_params()),
+        plain(used.layout().plain_values());
+    used.Initialize(1, coded, plain);
+    const std::vector<float> x = Normal(1, 28 * 28 * 9);
+    const std::vector<int32_t> labels = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    const auto gradient = [&](Cnn& cnn, size_t images) {
+      std::vector<float> statistics = plain, g(coded.size()),
+                         dg(cnn.trainable_plain());
+      cnn.Gradient(std::span(x).first(images * 784),
+                   std::span(labels).first(images), coded, statistics, g, dg);
+      return g;
+    };
+    gradient(used, 9);
+    gradient(used, 2);
+    ExpectSameBits(gradient(used, 5), gradient(fresh, 5));
+    ExpectSameBits(gradient(used, 9), gradient(fresh, 9));
+  }
 }
 
 TEST(Loss, CrossEntropyOfKnownRows) {

@@ -7,6 +7,9 @@ namespace {
 
 std::vector<std::string_view> ModelNames();
 
+constexpr Choice kNorms[] = {
+    {"batch", Norm::kBatch}, {"group", Norm::kGroup}, {"none", Norm::kNone}};
+
 #define AT(member) FEDMRN_PLACE(ModelSettings, member)
 
 constexpr ModelKey kKeys[] = {
@@ -18,6 +21,10 @@ constexpr ModelKey kKeys[] = {
      "torchscript: patterns of the tensors to compress, such as "
      "conv*.weight,!head*; empty: all of two or more dimensions"},
     {"model.loss", AT(loss), "torchscript: the loss", kLosses},
+    {"model.init", AT(init),
+     "file of tensors to start from: a model.pt, or a state_dict of torch.save",
+     Range{}, KeyRole::kFiles},
+    {"model.norm", AT(norm), "cnn4, cnn8: after each convolution", kNorms},
     {"model.backbone", AT(backbone), "bisenetv2: file of pre-trained tensors",
      Range{}, KeyRole::kFiles},
     {"model.head_lr", AT(head_lr),
@@ -35,10 +42,12 @@ Registry<ModelRow>& Table() {
   static Registry<ModelRow> table = {
       {.name = "cnn4",
        .summary = "4 convolutions, the paper's for Fashion-MNIST and SVHN",
-       .make = MakeCnn},
+       .make = MakeCnn,
+       .keys = Keys({"model.norm"})},
       {.name = "cnn8",
        .summary = "8 convolutions, the paper's for CIFAR",
-       .make = MakeCnn},
+       .make = MakeCnn,
+       .keys = Keys({"model.norm"})},
       {.name = "charlstm",
        .summary = "LSTM of 256 units over characters, the paper's for "
                   "Shakespeare",

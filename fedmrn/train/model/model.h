@@ -41,12 +41,17 @@ class Network {
                          std::span<const float> plain) = 0;
 };
 
+// What stands between a convolution and its ReLU.
+enum class Norm { kBatch, kGroup, kNone };
+
 struct ModelSettings {
   std::string name;              // of its row
   std::string torchscript = {};  // file of a module, for the model of that name
   std::string coded = {};  // patterns of tensor names, commas between; empty:
                            // all of more than one dimension
   LossKind loss = LossKind::kAuto;
+  std::string init = {};      // file of tensors to start from, or empty
+  Norm norm = Norm::kBatch;   // cnn4, cnn8
   std::string backbone = {};  // file of pre-trained tensors, or empty
   double head_lr = 10;  // bisenetv2: the heads learn faster by this factor
   // Numbers of networks that other programs register, by names of their own.

@@ -24,14 +24,6 @@ size_t SizeOf(const std::vector<int64_t>& shape) {
   return size;
 }
 
-std::string ToString(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t side : shape) {
-    text += (text.empty() ? "" : ", ") + std::to_string(side);
-  }
-  return "[" + text + "]";
-}
-
 Result<std::string> MakeContents(const BiSeNetV2& network) {
   size_t largest = 0;
   for (const auto& tensor : network.tensors) {
@@ -71,8 +63,8 @@ Result<Values> ReadBackbone(const TorchModule& torch, const std::string& path,
     }
     if (want->second.shape != tensor.shape) {
       return bad("tensor " + tensor.name + " has the shape " +
-                 ToString(tensor.shape) + "; bisenetv2 needs " +
-                 ToString(want->second.shape));
+                 ShapeText(tensor.shape) + "; bisenetv2 needs " +
+                 ShapeText(want->second.shape));
     }
     branches.insert(branch(tensor.name));
     values[tensor.name] = std::move(tensor.values);

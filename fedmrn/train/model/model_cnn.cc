@@ -8,8 +8,9 @@ namespace {
 
 class CnnNetwork final : public Network {
  public:
-  CnnNetwork(const CnnSpec& spec, const ImageShape& image, uint32_t classes)
-      : cnn_(spec, image, classes) {}
+  CnnNetwork(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
+             Norm norm)
+      : cnn_(spec, image, classes, norm) {}
 
   BatchScore Gradient(const Batch& batch, const PhiloxStream&,
                       std::span<const float> coded, std::span<float> plain,
@@ -28,6 +29,18 @@ class CnnNetwork final : public Network {
  private:
   Cnn cnn_;
 };
+
+std::string NormSource(Norm norm) {
+  switch (norm) {
+    case Norm::kBatch:
+      return BatchNormSource();
+    case Norm::kGroup:
+      return GroupNormSource(kNormGroups);
+    case Norm::kNone:
+      break;
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -53,7 +66,8 @@ Result<Model> MakeCnn(const ModelSettings& settings, const Data& data) {
   if (!Cnn::Fits(spec, image))
     return refused("too small are its " + DescribeInput(data));
   const uint32_t classes = data.classes;
-  const auto cnn = std::make_shared<const Cnn>(spec, image, classes);
+  const auto cnn =
+      std::make_shared<const Cnn>(spec, image, classes, settings.norm);
 
   Model model;
   model.layout = cnn->layout();
@@ -62,17 +76,17 @@ Result<Model> MakeCnn(const ModelSettings& settings, const Data& data) {
                            std::span<float> plain) {
     cnn->Initialize(seed, coded, plain);
   };
-  model.make_network = [&spec, image, classes] {
-    return std::make_unique<CnnNetwork>(spec, image, classes);
+  model.make_network = [&spec, image, classes, norm = settings.norm] {
+    return std::make_unique<CnnNetwork>(spec, image, classes, norm);
   };
-  model.torchscript = [cnn, &spec, mean = data.mean, std = data.std](
-                          std::span<const float> coded,
-                          std::span<const float> plain) {
+  model.torchscript = [cnn, &spec, norm = settings.norm, mean = data.mean,
+                       std = data.std](std::span<const float> coded,
+                                       std::span<const float> plain) {
     std::vector<bool> pool_after;
     for (const CnnBlock& block : spec.blocks) pool_after.push_back(block.pool);
     return MakeTorchScript(
         TensorsOf(cnn->layout(), cnn->trainable_plain(), coded, plain),
-        CnnSource(pool_after, mean, std));
+        CnnSource(pool_after, NormSource(norm), mean, std));
   };
   return model;
 }

@@ -11,6 +11,14 @@
 #include "fedmrn/train/model/script_model.h"
 
 namespace fedmrn::train {
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t side : shape) {
+    text += (text.empty() ? "" : ", ") + std::to_string(side);
+  }
+  return "[" + text + "]";
+}
+
 Result<std::string> ReadModelFile(const std::string& path) {
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);

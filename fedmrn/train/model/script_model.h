@@ -1,7 +1,9 @@
 // What the models that LibTorch computes share.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "fedmrn/base/result.h"
 #include "fedmrn/train/data/data.h"
@@ -10,6 +12,8 @@
 namespace fedmrn::train {
 
 Result<std::string> ReadModelFile(const std::string& path);
+
+std::string ShapeText(const std::vector<int64_t>& shape);  // "[10, 256]"
 
 // `wanted`, or `usual` for LossKind::kAuto. Refuses one that the data does not
 // suit.

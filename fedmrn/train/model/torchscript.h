@@ -35,11 +35,15 @@ std::string NormaliseSource(std::span<const float> mean,
                             std::span<const float> std);
 
 // The methods of a CNN of pool_after.size() blocks, each conv{i} (3x3, padding
-// 1, no bias), bn{i}, ReLU and, if pool_after[i - 1], max-pooling by 2, and
+// 1, no bias), its norm, ReLU and, if pool_after[i - 1], max-pooling by 2, and
 // then `fc` (no bias):
 //   forward(x)  class scores of normalised float images, NCHW
-// and normalise, as above.
+// and normalise, as above. The norm is a line of TorchScript that makes x of x,
+// for block {0}; see BatchNormSource and GroupNormSource. Empty: none.
 std::string CnnSource(const std::vector<bool>& pool_after,
-                      std::span<const float> mean, std::span<const float> std);
+                      const std::string& norm, std::span<const float> mean,
+                      std::span<const float> std);
+std::string BatchNormSource();            // bn{i}
+std::string GroupNormSource(int groups);  // gn{i}
 
 }  // namespace fedmrn::train

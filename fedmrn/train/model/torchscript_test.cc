@@ -56,7 +56,8 @@ class TorchScript : public testing::Test {
     return MakeTorchScript(tensors, source);
   }
   torch::jit::Module MakeCnn() const {
-    const Result<std::string> file = Make(CnnSource(kPoolAfter, kMean, kStd));
+    const Result<std::string> file =
+        Make(CnnSource(kPoolAfter, BatchNormSource(), kMean, kStd));
     EXPECT_TRUE(file);
     std::istringstream stream(*file);
     return torch::jit::load(stream);
@@ -134,7 +135,8 @@ TEST_F(TorchScript, NormalisesBytes) {
 }
 
 TEST_F(TorchScript, SameBytesEveryTime) {
-  const std::string source = CnnSource(kPoolAfter, kMean, kStd);
+  const std::string source =
+      CnnSource(kPoolAfter, BatchNormSource(), kMean, kStd);
   EXPECT_EQ(*Make(source), *Make(source));
 }
 
