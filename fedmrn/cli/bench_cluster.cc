@@ -207,7 +207,10 @@ Status Measure(const ClusterOptions& options, sim::Team& team) {
     fmt::print(stderr, "measuring memory with {} clients a round ...\n", count);
     const sim::Config many = FEDMRN_TRY(ConfigOf(count));
     (void)PeakMegabytes();
-    FEDMRN_TRY(RoundSeconds(many, inputs, *executor, workers, progress, 1));
+    // The same number of frames each time: MPI's own buffers grow with those,
+    // up to a point.
+    FEDMRN_TRY(RoundSeconds(many, inputs, *executor, workers, progress,
+                            std::ranges::max(kClientsOfMemory) / count));
     megabytes.push_back(PeakMegabytes());
   }
 

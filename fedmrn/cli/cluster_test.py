@@ -378,7 +378,8 @@ class ClusterBenchTest(MpiTest):
         for name in ("round_overhead_ms", "server_frames_per_s",
                      "server_frames_per_s_1e7", "server_memory_mb_10"):
             self.assertGreater(out[name], 0)
-        self.assertLess(out["server_memory_growth"], 1.1)
+        # A round's frames, if they were kept, would double it.
+        self.assertLess(out["server_memory_growth"], 1.4)
 
 
 if __name__ == "__main__":
