@@ -279,11 +279,11 @@ TEST(GridTest, MistakesNameTheirLineOnce) {
        {.profile = "slow"}},
       {kExample,
        "--only methods=fedavg: there is no axis methods; there are "
-       "partition, method, seed",
+       "partition, method, seed, did you mean method?",
        {.only = {"methods=fedavg"}}},
       {kExample,
        "--only method=fedvag: method has no fedvag; it has fedmrn, "
-       "fedavg",
+       "fedavg, did you mean fedavg?",
        {.only = {"method=fedvag"}}},
       {kExample,
        "--only method: must be AXIS=VALUE,..., such as "

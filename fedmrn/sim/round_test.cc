@@ -405,7 +405,7 @@ TEST_F(RunRoundTest, BadAnswersAreCountedAndLeftOut) {
        }),
        "not an update"},
       {"too heavy", with([](FrameHeader& h) { h.examples = 1 << 30; }),
-       "exceed"},
+       "it has "},
       {"a neighbour's frame",
        [this](const auto& order, uint32_t) { return Update(order.clients[4]); },
        "its frame is of client"},
