@@ -15,10 +15,13 @@ enum class Attack {
   kVariance,  // negative variances
 };
 inline constexpr Choice kAttacks[] = {
-    {"flip", Attack::kFlip},         {"inflate", Attack::kInflate},
-    {"random", Attack::kRandom},     {"replay", Attack::kReplay},
-    {"seed", Attack::kSeed},         {"weight", Attack::kWeight},
-    {"variance", Attack::kVariance},
+    {"flip", Attack::kFlip},
+    {"inflate", Attack::kInflate},
+    {"random", Attack::kRandom},
+    {"replay", Attack::kReplay},
+    {"seed", Attack::kSeed},
+    {"weight", Attack::kWeight},
+    {"nan-variance", Attack::kVariance},
 };
 
 // A client's chance, per round, to fail in this way.

@@ -90,7 +90,7 @@ TEST_F(Hostile, LiesAreRefusedWithAReason) {
       {"replay", "round 1, this is round 2"},
       {"seed", "seed is not its client's"},
       {"weight", "says it has 1048576 examples"},
-      {"variance", "variance is negative"}};
+      {"nan-variance", "variance is negative"}};
   for (const auto& [attack, reason] : lies) {
     SCOPED_TRACE(attack);
     Round({"faults.hostile=0.4", std::string("faults.attack=") + attack});
