@@ -43,7 +43,7 @@ class CliTest(ProgramTest):
         for args in ([], ["conquer"], ["inspect"], ["inspect", "--loud", "x"],
                      ["bench"], ["bench", "core", "--repeats", "0"],
                      ["codecs", "--clients", "none"], ["demo", "--rounds", "0"],
-                     ["demo", "--data", "mnist"], ["data"],
+                     ["demo", "--data", "imagenet"], ["data"],
                      ["run", "--rounds.count", "0"]):
             done = self.run_it(*args)
             self.assertEqual(done.returncode, 2, args)
@@ -63,7 +63,7 @@ class CliTest(ProgramTest):
                  "there is", ["run", "a.toml", "more"]),
                 ("fedmrn tune: config is required; fedmrn tune --help says "
                  "more", ["tune"]),
-                ("fedmrn bench: say what to do: core train; fedmrn bench "
+                ("fedmrn bench: say what to do: core train cluster; fedmrn bench "
                  "--help says more", ["bench"]),
                 ("fedmrn run: --train.lr needs a value; fedmrn run --help says "
                  "more", ["run", "--train.lr"]),
