@@ -249,11 +249,40 @@ const Codec& CodecNamed(const std::string& name) {
   BadValue("there is no codec '" + name + "'; there are " + known);
 }
 
-Noise SoundNoise(const std::string& kind, float magnitude, uint64_t seed) {
-  const Noise noise{NoiseKindNamed(kind), magnitude, seed};
-  if (IsValid(noise)) return noise;
+// A magnitude for all parameters, or one for each tensor: (length, magnitude).
+using Pairs = std::vector<std::tuple<uint32_t, float>>;
+
+// The bytes of a frame's magnitudes.
+Bytes BytesOf(const Pairs& magnitudes) {
+  std::vector<TensorMagnitude> tensors;
+  for (const auto& [length, magnitude] : magnitudes) {
+    tensors.push_back({length, magnitude});
+  }
+  return MagnitudeBytes(tensors);
+}
+
+Pairs PairsOf(const MagnitudesView& magnitudes) {
+  Pairs pairs;
+  for (size_t t = 0; t < magnitudes.size(); ++t) {
+    pairs.emplace_back(magnitudes[t].length, magnitudes[t].magnitude);
+  }
+  return pairs;
+}
+
+// The noise points into `magnitudes`.
+Noise SoundNoise(const std::string& kind, float magnitude, uint64_t seed,
+                 const Bytes& magnitudes = {},
+                 std::optional<uint64_t> params = {}) {
+  const Noise noise{NoiseKindNamed(kind), magnitude, seed,
+                    MagnitudesView(magnitudes)};
   if (noise.kind == NoiseKind::kNone) BadValue("noise must not be 'none'");
-  BadValue("magnitude must be 2^-64 to 2^10");
+  if (!IsValid(noise)) BadValue("magnitude must be 2^-64 to 2^10");
+  if (params && !magnitudes.empty() && noise.magnitudes.params() != *params) {
+    BadValue("the tensors with magnitudes have " +
+             std::to_string(noise.magnitudes.params()) + " values, not " +
+             std::to_string(*params));
+  }
+  return noise;
 }
 
 MaskKind MaskNamed(const std::string& name) {
@@ -321,10 +350,10 @@ nb::bytes Encode(nb::object update, nb::object plain, const std::string& codec,
                  std::vector<uint32_t> plain_segments, uint64_t run,
                  uint32_t round, uint64_t client, uint32_t examples,
                  uint64_t fingerprint, const std::string& noise,
-                 float magnitude, uint64_t seed, uint64_t draw_seed,
-                 std::vector<uint32_t> segments, bool entropy, bool stochastic,
-                 float scale, double keep, float clip, bool unbiased,
-                 int bits) {
+                 float magnitude, const Pairs& magnitudes, uint64_t seed,
+                 uint64_t draw_seed, std::vector<uint32_t> segments,
+                 bool entropy, bool stochastic, float scale, double keep,
+                 float clip, bool unbiased, int bits) {
   const Floats values("update", update, Floats::kRead);
   const auto plain_values = OptionalFloats("plain", plain, Floats::kRead);
   const auto reference =
@@ -339,7 +368,9 @@ nb::bytes Encode(nb::object update, nb::object plain, const std::string& codec,
   header.client = client;
   header.examples = examples;
   header.fingerprint = fingerprint;
-  header.noise = {NoiseKindNamed(noise), magnitude, seed};
+  const Bytes of_tensors = BytesOf(magnitudes);
+  header.noise = {NoiseKindNamed(noise), magnitude, seed,
+                  MagnitudesView(of_tensors)};
   EncodeOptions options;
   options.draw_seed = draw_seed;
   options.segments = segments;
@@ -412,6 +443,17 @@ class LockedAggregator {
   uint64_t total_weight() {
     return Unlocked([&] { return aggregator_.total_weight(); });
   }
+  Pairs NextMagnitudes(double target) {
+    if (!(target > 0)) BadValue("target must be above 0");
+    const MagnitudesView now(spec_.magnitudes);
+    const Bytes next = Unlocked([&] {
+      return aggregator_.clients() == 0
+                 ? spec_.magnitudes
+                 : SteerMagnitudes(now, aggregator_.beyond(),
+                                   aggregator_.clients(), target);
+    });
+    return PairsOf(MagnitudesView(next));
+  }
   uint64_t params() const { return spec_.params; }
   uint32_t plain_count() const { return spec_.plain_count; }
   uint64_t fingerprint() const { return spec_.fingerprint; }
@@ -426,16 +468,19 @@ class LockedAggregator {
 
 void Step(nb::object weights, nb::object gradient, nb::object update,
           nb::object effective, const std::string& mask,
-          const std::string& noise, float magnitude, uint64_t seed,
-          uint64_t draw_seed, uint32_t step, uint32_t total_steps,
-          float learning_rate, bool stochastic, bool progressive) {
+          const std::string& noise, float magnitude, const Pairs& magnitudes,
+          uint64_t seed, uint64_t draw_seed, uint32_t step,
+          uint32_t total_steps, float learning_rate, bool stochastic,
+          bool progressive) {
   const Floats w("weights", weights, Floats::kRead);
   const size_t size = w.values().size();
   const auto g = OptionalFloats("gradient", gradient, Floats::kRead, size);
   const Floats u("update", update, Floats::kWrite, size);
   const Floats to("effective", effective, Floats::kWrite, size);
+  const Bytes of_tensors = BytesOf(magnitudes);
   const Masking masking{MaskNamed(mask), stochastic, progressive,
-                        SoundNoise(noise, magnitude, seed), draw_seed};
+                        SoundNoise(noise, magnitude, seed, of_tensors, size),
+                        draw_seed};
   if (step < 1 || step > total_steps) {
     BadValue("step must be 1 to total_steps");
   }
@@ -489,6 +534,9 @@ NB_MODULE(_core, module) {
                    [](const Frame& f) { return NameOf(f.view.noise.kind); })
       .def_prop_ro("magnitude",
                    [](const Frame& f) { return f.view.noise.magnitude; })
+      .def_prop_ro(
+          "magnitudes",
+          [](const Frame& f) { return PairsOf(f.view.noise.magnitudes); })
       .def_prop_ro("seed", [](const Frame& f) { return f.view.noise.seed; })
       .def_prop_ro("codec_param",
                    [](const Frame& f) { return f.view.codec_param; })
@@ -506,9 +554,9 @@ NB_MODULE(_core, module) {
   module.def("encode", Encode, "update"_a, "plain"_a.none(), nb::kw_only(),
              "codec"_a, "broadcast"_a, "plain_as"_a, "plain_reference"_a.none(),
              "plain_segments"_a, "run"_a, "round"_a, "client"_a, "examples"_a,
-             "fingerprint"_a, "noise"_a, "magnitude"_a, "seed"_a, "draw_seed"_a,
-             "segments"_a, "entropy"_a, "stochastic"_a, "scale"_a, "keep"_a,
-             "clip"_a, "unbiased"_a, "bits"_a);
+             "fingerprint"_a, "noise"_a, "magnitude"_a, "magnitudes"_a,
+             "seed"_a, "draw_seed"_a, "segments"_a, "entropy"_a, "stochastic"_a,
+             "scale"_a, "keep"_a, "clip"_a, "unbiased"_a, "bits"_a);
   module.def("codecs", [] {
     nb::list rows;
     for (const Codec& codec : Codecs()) {
@@ -543,8 +591,9 @@ NB_MODULE(_core, module) {
   });
   module.def("masked_step", Step, "weights"_a, "gradient"_a.none(), "update"_a,
              "effective"_a, nb::kw_only(), "mask"_a, "noise"_a, "magnitude"_a,
-             "seed"_a, "draw_seed"_a, "step"_a, "total_steps"_a,
-             "learning_rate"_a, "stochastic"_a, "progressive"_a);
+             "magnitudes"_a = Pairs(), "seed"_a, "draw_seed"_a, "step"_a,
+             "total_steps"_a, "learning_rate"_a, "stochastic"_a,
+             "progressive"_a);
   module.def(
       "client_seeds",
       [](uint64_t run_seed, uint32_t round, uint64_t client) {
@@ -592,8 +641,8 @@ NB_MODULE(_core, module) {
           "__init__",
           [](LockedAggregator* self, uint64_t params, uint32_t plain_count,
              uint64_t fingerprint, const std::string& codec,
-             const std::string& noise, float magnitude, uint64_t run,
-             uint32_t round, std::optional<uint64_t> run_seed,
+             const std::string& noise, float magnitude, const Pairs& magnitudes,
+             uint64_t run, uint32_t round, std::optional<uint64_t> run_seed,
              uint32_t examples_per_weight, uint32_t max_examples,
              float max_abs_value, nb::object plain_reference,
              const std::vector<std::tuple<uint64_t, uint64_t>>& variances) {
@@ -607,6 +656,7 @@ NB_MODULE(_core, module) {
             spec.codec = CodecNamed(codec).id;
             spec.noise = NoiseKindNamed(noise);
             spec.magnitude = magnitude;
+            spec.magnitudes = BytesOf(magnitudes);
             spec.examples_per_weight = examples_per_weight;
             spec.max_examples = max_examples;
             spec.max_abs_value = max_abs_value;
@@ -622,13 +672,15 @@ NB_MODULE(_core, module) {
             new (self) LockedAggregator(spec);
           },
           nb::kw_only(), "params"_a, "plain_count"_a, "fingerprint"_a,
-          "codec"_a, "noise"_a, "magnitude"_a, "run"_a, "round"_a,
-          "run_seed"_a.none(), "examples_per_weight"_a, "max_examples"_a,
-          "max_abs_value"_a, "plain_reference"_a.none(), "variances"_a)
+          "codec"_a, "noise"_a, "magnitude"_a, "magnitudes"_a, "run"_a,
+          "round"_a, "run_seed"_a.none(), "examples_per_weight"_a,
+          "max_examples"_a, "max_abs_value"_a, "plain_reference"_a.none(),
+          "variances"_a)
       .def("add", &LockedAggregator::Add, "frame"_a, "threads"_a)
       .def("add_all", &LockedAggregator::AddAll, "frames"_a, "threads"_a)
       .def("finish", &LockedAggregator::Finish, "weights"_a, "plain"_a.none(),
            "threads"_a)
+      .def("next_magnitudes", &LockedAggregator::NextMagnitudes, "target"_a)
       .def_prop_ro("clients", &LockedAggregator::clients)
       .def_prop_ro("total_weight", &LockedAggregator::total_weight)
       .def_prop_ro("params", &LockedAggregator::params)

@@ -49,6 +49,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     import torch
     FloatVector = Union[np.ndarray, torch.Tensor]
+# Of all parameters, or of each coded tensor: its length and its magnitude.
+Magnitude = Union[float, Sequence[Tuple[int, float]]]
 
 __all__ = ["Aggregator", "Codec", "Frame", "FrameError", "Layout",
            "client_seeds", "codecs", "decode", "encode", "noise", "parse"]
@@ -66,6 +68,13 @@ def _integer(name: str, value: Any, bits: int) -> int:
     if not 0 <= number < 1 << bits:
         raise ValueError(f"{name} must be 0 to 2^{bits} - 1, not {number}")
     return number
+
+
+def _magnitudes(value: Any) -> Tuple[float, List[Tuple[int, float]]]:
+    if hasattr(value, "__float__"):
+        return float(value), []
+    return 0.0, [(_integer("a tensor's length", length, 32), float(magnitude))
+                 for length, magnitude in value]
 
 
 def _threads(value: Any) -> int:
@@ -171,7 +180,7 @@ def client_seeds(run_seed: int, round: int, client: int) -> Tuple[int, int]:
 def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
            codec: str, layout: Optional[Layout] = None, examples: int = 0,
            run: int = 0, round: int = 0, client: int = 0, fingerprint: int = 0,
-           noise: str = "none", magnitude: float = 0.0, seed: int = 0,
+           noise: str = "none", magnitude: Magnitude = 0.0, seed: int = 0,
            draw_seed: int = 0, segments: Sequence[int] = (),
            broadcast: bool = False, plain_as: str = "float32",
            plain_reference: Optional[FloatVector] = None,
@@ -186,7 +195,9 @@ def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
     broadcast had. A ``layout`` gives fingerprint and segments, and both vectors
     must have its sizes. ``examples`` is the
     client's, at least 1 but in a ``broadcast``. ``noise`` and ``magnitude``
-    are for the mrn codecs, ``seed`` for those that say ``uses_seed``, and
+    are for the mrn codecs; instead of one magnitude there may be pairs of a
+    tensor's length and its magnitude, as ``Frame.magnitudes`` has them, which a
+    broadcast may carry as well. ``seed`` is for those that say ``uses_seed``, and
     ``draw_seed`` for the private draws of other stochastic codecs. The rest are
     the codecs' own settings: ``entropy`` and ``stochastic`` (mrn), ``scale``
     (signsgd), ``keep`` (topk), ``clip`` (terngrad), ``unbiased`` (drive) and
@@ -210,6 +221,7 @@ def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
         _check_size("update", update, layout.params)
         _check_size("plain", () if plain is None else plain,
                     layout.plain_count)
+    one, of_tensors = _magnitudes(magnitude)
     return _core.encode(
         update, plain, codec=codec, broadcast=broadcast, plain_as=plain_as,
         plain_reference=plain_reference,
@@ -219,7 +231,8 @@ def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
         client=_integer("client", client, 64),
         examples=_integer("examples", examples, 32),
         fingerprint=_integer("fingerprint", fingerprint, 64), noise=noise,
-        magnitude=magnitude, seed=_integer("seed", seed, 64),
+        magnitude=one, magnitudes=of_tensors,
+        seed=_integer("seed", seed, 64),
         draw_seed=_integer("draw_seed", draw_seed, 64),
         segments=[_integer("a segment", n, 32) for n in segments],
         entropy=entropy, stochastic=stochastic, scale=scale, keep=keep,
@@ -287,7 +300,7 @@ class Aggregator:
     """
 
     def __init__(self, layout: Optional[Layout] = None, *, codec: str,
-                 noise: str = "none", magnitude: float = 0.0, run: int = 0,
+                 noise: str = "none", magnitude: Magnitude = 0.0, run: int = 0,
                  round: int = 0, run_seed: Optional[int] = None,
                  params: int = 0, plain_count: int = 0, fingerprint: int = 0,
                  examples_per_weight: int = 1, max_examples: int = 1 << 20,
@@ -298,11 +311,13 @@ class Aggregator:
             variances = layout._core.variances
             params, plain_count = layout.params, layout.plain_count
             fingerprint = layout.fingerprint
+        one, of_tensors = _magnitudes(magnitude)
         self._core = _core.Aggregator(
             params=_integer("params", params, 64),
             plain_count=_integer("plain_count", plain_count, 32),
             fingerprint=_integer("fingerprint", fingerprint, 64), codec=codec,
-            noise=noise, magnitude=magnitude, run=_integer("run", run, 64),
+            noise=noise, magnitude=one, magnitudes=of_tensors,
+            run=_integer("run", run, 64),
             round=_integer("round", round, 32),
             run_seed=None if run_seed is None else _integer(
                 "run_seed", run_seed, 64),
@@ -329,6 +344,12 @@ class Aggregator:
         """weights += mean update; plain = mean plain section; both in place.
         The sum stays as it is."""
         self._core.finish(weights, plain, _threads(threads))
+
+    def next_magnitudes(self, target: float = 0.1) -> List[Tuple[int, float]]:
+        """What the magnitudes of tensors become for the next round, so that the
+        share of ones in masks comes to ``target``: the program's
+        ``method.magnitude = "auto"``. Pairs as in ``Frame.magnitudes``."""
+        return self._core.next_magnitudes(target)
 
     @property
     def clients(self) -> int:

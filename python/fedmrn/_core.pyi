@@ -27,6 +27,10 @@ class Frame:
     @property
     def magnitude(self) -> float: ...
     @property
+    def magnitudes(self) -> List[Tuple[int, float]]:
+        """The length and magnitude of each coded tensor, where they have their
+        own (magnitude is 0 then); else none."""
+    @property
     def seed(self) -> int: ...
     @property
     def codec_param(self) -> int: ...
@@ -63,7 +67,8 @@ class Layout:
 
 class Aggregator:
     def __init__(self, *, params: int, plain_count: int, fingerprint: int,
-                 codec: str, noise: str, magnitude: float, run: int, round: int,
+                 codec: str, noise: str, magnitude: float,
+                 magnitudes: Sequence[Tuple[int, float]], run: int, round: int,
                  run_seed: Optional[int], examples_per_weight: int,
                  max_examples: int, max_abs_value: float,
                  plain_reference: Optional[Any],
@@ -71,6 +76,7 @@ class Aggregator:
     def add(self, frame: bytes, threads: int) -> None: ...
     def add_all(self, frames: Sequence[bytes], threads: int) -> List[Any]: ...
     def finish(self, weights: Any, plain: Optional[Any], threads: int) -> None: ...
+    def next_magnitudes(self, target: float) -> List[Tuple[int, float]]: ...
     @property
     def clients(self) -> int: ...
     @property
@@ -86,7 +92,8 @@ def parse(frame: bytes, max_params: int = ...) -> Frame: ...
 def encode(update: Any, plain: Optional[Any], *, codec: str, broadcast: bool,
            plain_as: str, plain_reference: Optional[Any],
            plain_segments: Sequence[int], run: int, round: int, client: int, examples: int,
-           fingerprint: int, noise: str, magnitude: float, seed: int,
+           fingerprint: int, noise: str, magnitude: float,
+           magnitudes: Sequence[Tuple[int, float]], seed: int,
            draw_seed: int, segments: Sequence[int], entropy: bool,
            stochastic: bool, scale: float, keep: float, clip: float,
            unbiased: bool, bits: int) -> bytes: ...
@@ -96,6 +103,7 @@ def noise_unit(kind: str, magnitude: float) -> float: ...
 def gaussian_odds() -> np.ndarray: ...
 def masked_step(weights: Any, gradient: Optional[Any], update: Any,
                 effective: Any, *, mask: str, noise: str, magnitude: float,
+                magnitudes: Sequence[Tuple[int, float]] = ...,
                 seed: int, draw_seed: int, step: int, total_steps: int,
                 learning_rate: float, stochastic: bool,
                 progressive: bool) -> None: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+import fedmrn
 from fedmrn import _core
 
 _WORD = 0xFFFFFFFF
@@ -43,11 +44,17 @@ def _fields(words: torch.Tensor, bits: int) -> torch.Tensor:
     return (words[:, None] >> shifts & ((1 << bits) - 1)).flatten()
 
 
-def noise(kind: str, magnitude: float, seed: int, count: int,
+def noise(kind: str, magnitude: fedmrn.Magnitude, seed: int, count: int,
           device: torch.device) -> torch.Tensor:
     """G(seed), as ``fedmrn.noise`` gives it."""
     bits = {"uniform": 8, "gaussian": 16, "bernoulli": 1}[kind]
-    unit = _core.noise_unit(kind, magnitude)
+    one, of_tensors = fedmrn._magnitudes(magnitude)
+    units = torch.tensor(
+        [_core.noise_unit(kind, a) for _, a in of_tensors or [(count, one)]],
+        dtype=torch.float32, device=device)
+    lengths = torch.tensor([n for n, _ in of_tensors or [(count, one)]],
+                           device=device)
+    unit = units.repeat_interleave(lengths)
     table = torch.from_numpy(_core.gaussian_odds()).to(device)
     values = torch.empty(count, device=device)
     for first in range(0, count, _CHUNK):
@@ -63,7 +70,7 @@ def noise(kind: str, magnitude: float, seed: int, count: int,
             odd = table[k]
         else:
             odd = 2 * k - 1
-        part.copy_(odd.float() * unit)
+        part.copy_(odd.float() * unit[first:first + _CHUNK])
     return values
 
 

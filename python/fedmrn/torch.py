@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import fnmatch
 from typing import (Any, Callable, Dict, Iterable, List, NamedTuple, Optional,
-                    Tuple)
+                    Sequence, Tuple)
 
 import torch
 from torch import nn
@@ -145,13 +145,17 @@ def layout(model: nn.Module, *, coded: str = "") -> Layout:
 
 
 def broadcast(model: nn.Module, *, coded: str = "", run: int = 0,
-              round: int = 0, client: int = 0, half: bool = False) -> bytes:
-    """The model as a frame, in float32 or, ``half``, float16."""
+              round: int = 0, client: int = 0, half: bool = False,
+              magnitudes: Sequence[Tuple[int, float]] = ()) -> bytes:
+    """The model as a frame, in float32 or, ``half``, float16; with the
+    magnitudes of this round's noise, if the server steers them
+    (``Aggregator.next_magnitudes``)."""
     parts = _Model(model, coded)
     return fedmrn.encode(
         parts.coded_values().cpu(), parts.plain_values(),
         codec="float16" if half else "float32", layout=parts.layout, run=run,
         round=round, client=client, broadcast=True,
+        magnitude=magnitudes or 0.0,
         plain_as="float16" if half else "float32")
 
 
@@ -181,9 +185,12 @@ def _parse_broadcast(parts: _Model, frame: bytes) -> Frame:
 def aggregator(model: nn.Module, down: bytes, *, coded: str = "",
                **settings: Any) -> Aggregator:
     """The server's side of the round that the broadcast ``down`` of the model
-    began; ``settings`` are those of ``fedmrn.Aggregator``."""
+    began; ``settings`` are those of ``fedmrn.Aggregator``, and the broadcast's
+    magnitudes are the clients'."""
     parts = _Model(model, coded)
     parsed = _parse_broadcast(parts, down)
+    if parsed.magnitudes:
+        settings.setdefault("magnitude", parsed.magnitudes)
     return Aggregator(parts.layout, run=parsed.run, round=parsed.round,
                       plain_reference=parsed.plain(), **settings)
 
@@ -248,7 +255,8 @@ class MaskedSGD(torch.optim.Optimizer):
         default: as ``seed``.
     mask: "binary" keeps or drops noise, "signed" keeps or flips it.
     noise, magnitude: "uniform", "gaussian" or "bernoulli"; 0.01 for binary,
-        0.005 for signed masks by default.
+        0.005 for signed masks by default. Where a server steers it, those of
+        its broadcast, ``fedmrn.parse(broadcast).magnitudes``.
     momentum, weight_decay: as in torch.optim.SGD; of coded parameters it is u
         that decays.
     groups: parameter groups as other optimizers take them, with their own
@@ -265,7 +273,8 @@ class MaskedSGD(torch.optim.Optimizer):
 
     def __init__(self, model: nn.Module, lr: float, total_steps: int, seed: int,
                  mask: str = "binary", noise: str = "uniform",
-                 magnitude: Optional[float] = None, momentum: float = 0.0,
+                 magnitude: Optional[fedmrn.Magnitude] = None,
+                 momentum: float = 0.0,
                  weight_decay: float = 0.0, *, draw_seed: Optional[int] = None,
                  coded: str = "", groups: Optional[List[Dict[str, Any]]] = None,
                  stochastic: bool = True, progressive: bool = True,
@@ -277,20 +286,26 @@ class MaskedSGD(torch.optim.Optimizer):
             raise ValueError(f"kernel must be 'auto' or 'torch', not '{kernel}'")
         if magnitude is None:
             magnitude = fedmrn._MAGNITUDES["mrn-" + mask]
-        _core.noise_unit(noise, magnitude)  # refuses what is not sound
+        one, of_tensors = fedmrn._magnitudes(magnitude)
+        for _, value in of_tensors or [(0, one)]:
+            _core.noise_unit(noise, value)  # refuses what is not sound
         self._total_steps = fedmrn._integer("total_steps", total_steps, 32)
         if self._total_steps == 0:
             raise ValueError("total_steps must be at least 1")
         seed = fedmrn._integer("seed", seed, 64)
         self._settings: Dict[str, Any] = {
-            "mask": mask, "noise": noise, "magnitude": float(magnitude),
-            "seed": seed,
+            "mask": mask, "noise": noise, "magnitude": one,
+            "magnitudes": of_tensors, "seed": seed,
             "draw_seed": seed if draw_seed is None else fedmrn._integer(
                 "draw_seed", draw_seed, 64),
             "total_steps": self._total_steps, "stochastic": bool(stochastic),
             "progressive": bool(progressive)}
 
         self._model = _Model(model, coded)
+        lengths = [length for length, _ in of_tensors]
+        if lengths and lengths != self.layout.segments:
+            raise ValueError(f"magnitudes are of tensors of {lengths} values, "
+                             f"the model's have {self.layout.segments}")
         trained = [slot.tensor for slot in self._model.slots
                    if slot.tensor.requires_grad]
         super().__init__(
@@ -390,7 +405,8 @@ class MaskedSGD(torch.optim.Optimizer):
             self._update.cpu(), self._model.plain_values(),
             codec="mrn-" + s["mask"], layout=self.layout, examples=examples,
             run=run, round=round, client=client, noise=s["noise"],
-            magnitude=s["magnitude"], seed=s["seed"], entropy=entropy,
+            magnitude=s["magnitudes"] or s["magnitude"], seed=s["seed"],
+            entropy=entropy,
             stochastic=s["stochastic"], plain_as=plain_as,
             plain_reference=self._plain_before)
         self._sent = True

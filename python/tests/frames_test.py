@@ -127,8 +127,9 @@ class GoldenFrames(unittest.TestCase):
 
 class GoldenRounds(unittest.TestCase):
     def test_the_model_to_the_bit(self):
-        for codec in "float32", "mrn-binary", "mrn-signed":
-            folder = TESTDATA / "rounds" / codec
+        for name in "float32", "mrn-binary", "mrn-signed", "magnitudes":
+            folder = TESTDATA / "rounds" / name
+            codec = "mrn-binary" if name == "magnitudes" else name
             masked = codec != "float32"
             frames = [(folder / f"client-{i}.frame").read_bytes()
                       for i in range(3)]
@@ -138,7 +139,8 @@ class GoldenRounds(unittest.TestCase):
                 server = fedmrn.Aggregator(
                     params=before.params, plain_count=2, codec=codec,
                     noise="uniform" if masked else "none",
-                    magnitude=0.01 if masked else 0, run=77, round=5,
+                    magnitude=before.magnitudes or (0.01 if masked else 0),
+                    run=77, round=5,
                     run_seed=1 if masked else None)
                 if one_by_one:
                     for frame in reversed(frames):
@@ -150,7 +152,9 @@ class GoldenRounds(unittest.TestCase):
                 server.finish(weights, plain, threads=threads)
                 self.assertEqual(
                     fedmrn.encode(weights, plain, codec="float32", run=77,
-                                  round=6, broadcast=True), after)
+                                  round=6, broadcast=True,
+                                  magnitude=server.next_magnitudes(0.1) or 0),
+                    after)
                 self.assertEqual(server.clients, 3)
                 self.assertEqual(server.total_weight, 100 + 301 + 502)
 

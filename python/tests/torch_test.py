@@ -75,14 +75,17 @@ class KernelsTest(unittest.TestCase):
             size = count if step == 2 and kind == "uniform" else 3001
             by_kernel, by_torch = torch.empty(size), torch.empty(size)
             seed, draws = 2**63 + 12345, 2**64 - 9
+            tensors = [(1000, 0.02), (size - 1000, 0.005)] if step == 3 else []
             _core.masked_step(
                 w[:size], None, u[:size].clone(), by_kernel, mask=mask,
-                noise=kind, magnitude=0.01, seed=seed, draw_seed=draws,
+                noise=kind, magnitude=0.0 if tensors else 0.01,
+                magnitudes=tensors, seed=seed, draw_seed=draws,
                 step=step, total_steps=3, learning_rate=0.0,
                 stochastic=stochastic, progressive=progressive)
             _masking.masked_step(
                 w[:size], u[:size], by_torch,
-                _masking.noise(kind, 0.01, seed, size, "cpu"), mask=mask,
+                _masking.noise(kind, tensors or 0.01, seed, size, "cpu"),
+                mask=mask,
                 draw_seed=draws, step=step, total_steps=3,
                 stochastic=stochastic, progressive=progressive)
             self.assertEqual(by_kernel.numpy().tobytes(),
@@ -341,6 +344,7 @@ class MaskedSGDTest(unittest.TestCase):
         model = make_model()
         for settings in (dict(mask="ternary"), dict(noise="pink"),
                          dict(magnitude=0.0), dict(magnitude=float("nan")),
+                         dict(magnitude=[(5, 0.01)]),
                          dict(total_steps=0), dict(seed=-1), dict(seed=2**64),
                          dict(lr=-1.0), dict(lr=float("nan")),
                          dict(momentum=-0.5), dict(kernel="cuda"),
@@ -449,20 +453,28 @@ class RoundTest(unittest.TestCase):
             fedmrn.torch.layout(model, coded="conv*")
 
     def test_a_round(self):
-        for mask in "binary", "signed":
+        for mask, kernel, steered in (("binary", "auto", False),
+                                      ("signed", "auto", False),
+                                      ("binary", "auto", True),
+                                      ("signed", "torch", True)):
             server = make_model()
-            down = broadcast(server, run=5, round=2)
+            magnitudes = [
+                (length, 0.5 ** (t + 4)) for t, length in
+                enumerate(fedmrn.torch.layout(server).segments)] if steered else []
+            down = broadcast(server, run=5, round=2, magnitudes=magnitudes)
             aggregator = fedmrn.torch.aggregator(
                 server, down, codec="mrn-" + mask, noise="uniform",
-                magnitude=0.01, run_seed=11)
+                run_seed=11, **({} if steered else dict(magnitude=0.01)))
             frames = []
             for client in range(3):
                 model = make_model(seed=50 + client)
                 header = load_broadcast(model, down)
                 noise_seed, draw_seed = fedmrn.client_seeds(11, header.round,
                                                             client)
+                self.assertEqual(header.magnitudes, magnitudes)
                 opt = MaskedSGD(model, 0.1, 2, noise_seed, mask,
-                                magnitude=0.01, draw_seed=draw_seed)
+                                magnitude=header.magnitudes or 0.01,
+                                draw_seed=draw_seed, kernel=kernel)
                 train(model, opt, batches(2, seed=client))
                 frames.append(opt.frame(32, run=header.run, round=header.round,
                                         client=client))
@@ -473,6 +485,9 @@ class RoundTest(unittest.TestCase):
                            dtype=np.float64)
             np.testing.assert_allclose(coded(server).numpy(), w + mean,
                                        rtol=1e-6, atol=1e-8)
+            after = aggregator.next_magnitudes()
+            self.assertEqual([n for n, _ in after], [n for n, _ in magnitudes])
+            self.assertTrue(not steered or after != magnitudes)
             plain = np.mean([fedmrn.parse(f).plain() for f in frames], axis=0)
             np.testing.assert_allclose(
                 fedmrn.torch._Model(server).plain_values().numpy(), plain,
