@@ -71,10 +71,16 @@ def _integer(name: str, value: Any, bits: int) -> int:
 
 
 def _magnitudes(value: Any) -> Tuple[float, List[Tuple[int, float]]]:
+    """The magnitude of all parameters, or 0 and those of the tensors."""
     if hasattr(value, "__float__"):
         return float(value), []
-    return 0.0, [(_integer("a tensor's length", length, 32), float(magnitude))
-                 for length, magnitude in value]
+    try:
+        return 0.0, [(_integer("a tensor's length", length, 32),
+                      float(magnitude)) for length, magnitude in value]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "magnitude must be a number, or pairs of a tensor's length and its "
+            f"magnitude, not {value!r}") from error
 
 
 def _threads(value: Any) -> int:

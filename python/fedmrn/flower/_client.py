@@ -44,7 +44,6 @@ class Task:
         self.draw_seed: int = task["draw_seed"]
         self.codec: str = task["codec"]
         self.noise: str = task["noise"]
-        self.magnitude: float = task["magnitude"]
         self.layout = Layout(task["tensors"])
         self._names: List[str] = task["names"]
         broadcast = fedmrn.parse(self.frame, max_params=self.layout.params)
@@ -52,6 +51,9 @@ class Task:
                 or broadcast.fingerprint != self.layout.fingerprint):
             raise FrameError("the frame is not the model of its layout",
                              "foreign")
+        # Those of each tensor come with the model.
+        self.magnitude: fedmrn.Magnitude = (broadcast.magnitudes
+                                            or task["magnitude"])
         self.run: int = broadcast.run
         self.round: int = broadcast.round
         self._values = Values(broadcast.decode(), broadcast.plain())

@@ -33,7 +33,10 @@ class FedMRN(Strategy):
         ``fedmrn.torch.layout(model)``. Arrays that it does not name go to the
         clients as they are and never change.
     method: "fedmrn", "fedmrns", "fedavg", "fedpm" or the name of a codec.
-    noise, magnitude: of fedmrn and fedmrns, as in ``MaskedSGD``.
+    noise, magnitude: of fedmrn and fedmrns, as in ``MaskedSGD``. With "auto"
+        each tensor has a magnitude of its own, which the server steers after
+        each round so that the share of ones in masks comes to ``target_ones``:
+        fewer bytes.
     seed: of everything that is drawn. The same seed gives the same model to
         the bit, whatever the nodes' numbers and the order of their answers, if
         clients train alike.
@@ -54,8 +57,10 @@ class FedMRN(Strategy):
     """
 
     def __init__(self, layout: Layout, method: str = "fedmrn", *,
-                 noise: str = "uniform", magnitude: Optional[float] = None,
-                 seed: int = 1, fraction_train: float = 1.0,
+                 noise: str = "uniform",
+                 magnitude: Union[float, str, None] = None,
+                 target_ones: float = 0.1, seed: int = 1,
+                 fraction_train: float = 1.0,
                  fraction_evaluate: float = 1.0, min_available_nodes: int = 2,
                  weighted_by_key: str = "num-examples",
                  checkpoint: Union[str, os.PathLike[str], None] = None,
@@ -64,12 +69,21 @@ class FedMRN(Strategy):
         self.layout = layout
         self.method = method
         self.codec = _records.codec_of(method)
-        self.noise, self.magnitude = "none", 0.0
+        self.noise = "none"
+        self.magnitude: fedmrn.Magnitude = 0.0  # of the first round
+        self.steered = self.codec.uses_noise and magnitude == "auto"
+        self.target_ones = target_ones
+        if not 0 < target_ones < 1:
+            raise ValueError(f"target_ones must be between 0 and 1, not "
+                             f"{target_ones}")
         if self.codec.uses_noise:
             self.noise = noise
-            self.magnitude = (fedmrn._MAGNITUDES[self.codec.name]
-                              if magnitude is None else magnitude)
-            fedmrn.noise(self.noise, self.magnitude, 0, 1)  # refuses nonsense
+            one = (fedmrn._MAGNITUDES[self.codec.name]
+                   if magnitude is None or self.steered else magnitude)
+            one, _ = fedmrn._magnitudes(one)
+            fedmrn.noise(self.noise, one, 0, 1)  # refuses nonsense
+            self.magnitude = ([(length, one) for length in layout.segments]
+                              if self.steered else one)
         self.seed = fedmrn._integer("seed", seed, 64)
         for name, fraction in (("fraction_train", fraction_train),
                                ("fraction_evaluate", fraction_evaluate)):
@@ -89,7 +103,8 @@ class FedMRN(Strategy):
         self._limits: Dict[str, Any] = {"max_examples": max_examples,
                                         "max_abs_value": max_abs_value}
         self._run = 0
-        self._client_of: Dict[int, int] = {}  # by node
+        self._magnitude = self.magnitude      # this round's
+        self._client_of: Dict[int, int] = {}  # by node, the first comer first
         self._strangers: Set[int] = set()     # nodes that are no clients
         self._asked: Dict[int, int] = {}      # this round's, by node
         self._others: Dict[str, Optional[Array]] = {}
@@ -112,6 +127,7 @@ class FedMRN(Strategy):
             for name, array in initial_arrays.items()}
         self._run = self._identity(train_config)
         self._values = _records.pack(self.layout, initial_arrays)
+        self._magnitude = self.magnitude
         done = self._begin()
         result = Result(arrays=self._arrays())
         self.summary()
@@ -164,7 +180,7 @@ class FedMRN(Strategy):
         """The next model: w + the mean of the clients' updates."""
         total = Aggregator(
             self.layout, codec=self.codec.name, noise=self.noise,
-            magnitude=self.magnitude, run=self._run, round=server_round,
+            magnitude=self._magnitude, run=self._run, round=server_round,
             run_seed=self.seed if self.codec.uses_seed else None,
             plain_reference=self._plain_reference, **self._limits)
         metrics: List[Tuple[int, int, MetricRecord]] = []
@@ -210,6 +226,8 @@ class FedMRN(Strategy):
         if self.codec.encodes_probabilities:
             coded = _records.scores(coded)
         self._values = Values(coded, plain)
+        if self.steered:
+            self._magnitude = total.next_magnitudes(self.target_ones)
         for key, value in _mean_metrics(metrics, self.weighted_by_key).items():
             summary.setdefault(key, value)
         return self._arrays(), summary
@@ -252,26 +270,27 @@ class FedMRN(Strategy):
                if array is not None}})
         config = ConfigRecord({**config, "server-round": server_round})
         present = set(grid.get_node_ids())
-        node_of = {client: node for node, client in self._client_of.items()}
+        node_of = self._node_of(present)
         messages = []
         self._asked = {}
         for client in self.choose(server_round, sorted(node_of), fraction):
-            if node_of[client] not in present:
-                _log.warning("\tclient %d (node %d) is away", client,
-                             node_of[client])
+            node = node_of[client]
+            if node not in present:
+                _log.warning("\tclient %d (node %d) is away", client, node)
                 continue
-            self._asked[node_of[client]] = client
+            self._asked[node] = client
             seed, draw_seed = fedmrn.client_seeds(self.seed, server_round,
                                                   client)
             task = json.dumps({
                 "client": client, "seed": seed, "draw_seed": draw_seed,
                 "codec": self.codec.name, "noise": self.noise,
-                "magnitude": self.magnitude, "tensors": self.layout.tensors,
+                "magnitude": 0.0 if self.steered else self._magnitude,
+                "tensors": self.layout.tensors,
                 "names": list(self._others)})
             messages.append(Message(
                 RecordDict({"arrays": record, "config": config,
                             _records.TASK: ConfigRecord({"task": task})}),
-                dst_node_id=node_of[client], message_type=kind,
+                dst_node_id=node, message_type=kind,
                 group_id=str(server_round)))
         return messages
 
@@ -283,10 +302,10 @@ class FedMRN(Strategy):
         while True:
             known = self._strangers | set(self._client_of)
             new = sorted(set(grid.get_node_ids()) - known)
-            there = len(self._client_of) + len(new)
+            there = len(set(self._client_of.values())) + len(new)
             if new and there >= needed:
                 self._ask_who(grid, new)
-            if len(self._client_of) >= needed:
+            if len(set(self._client_of.values())) >= needed:
                 return
             if there != waiting:
                 _log.info("Waiting for clients: %d of %d are there", there,
@@ -304,30 +323,43 @@ class FedMRN(Strategy):
         present = set(grid.get_node_ids())
         for reply in sorted(replies, key=lambda r: r.metadata.src_node_id):
             node = reply.metadata.src_node_id
+            if node not in nodes:  # the SuperLink's own, about one it misses
+                continue
             try:
                 if reply.has_error():
                     raise ValueError(reply.error.reason)
                 record = reply.content.config_records[_records.TASK]
                 client = fedmrn._integer("a client's number",
                                          int(str(record["client"])), 64)
-                before = {c: n for n, c in self._client_of.items()}.get(client)
-                if before in present:
-                    raise ValueError(f"node {before} is client {client}")
             except (KeyError, ValueError) as error:
                 self._strangers.add(node)
                 _log.warning(
                     "node %d does not say which client it is (its ClientApp "
                     "needs mods=[fedmrn.flower.identify] or compress): %s",
                     node, error)
-            else:
-                if before is not None:  # the client is back, on another node
-                    del self._client_of[before]
-                self._client_of[node] = client
+                continue
+            other = self._node_of(present).get(client)
+            if other in present:
+                _log.warning(
+                    "node %d refused: client %d is node %d, as long as that "
+                    "one is there (is a partition-id given twice?)", node,
+                    client, other)
+            self._client_of[node] = client
+
+    def _node_of(self, present: Set[int]) -> Dict[int, int]:
+        """Each client's node: the first that said so, or while that one is
+        away the next."""
+        nodes: Dict[int, int] = {}
+        for node, client in self._client_of.items():
+            if nodes.get(client) not in present:
+                nodes[client] = node
+        return nodes
 
     def _broadcast(self, server_round: int) -> bytes:
         return fedmrn.encode(
             self._values.coded, self._values.plain, codec="float32",
             layout=self.layout, run=self._run, round=server_round,
+            magnitude=self._magnitude if self.steered else 0.0,
             broadcast=True)
 
     def _arrays(self) -> ArrayRecord:
@@ -335,7 +367,9 @@ class FedMRN(Strategy):
 
     def _identity(self, config: ConfigRecord) -> int:
         """The run's number: all that its model depends on, but for data."""
-        settings = [self.seed, self.codec.name, self.noise, self.magnitude,
+        settings = [self.seed, self.codec.name, self.noise,
+                    f"auto {self.target_ones}" if self.steered
+                    else self.magnitude,
                     self.fraction_train, self.layout.fingerprint,
                     sorted((key, repr(value)) for key, value in config.items()
                            if key != "server-round")]
@@ -379,6 +413,7 @@ class FedMRN(Strategy):
                 f"{self._file} is of a run with other settings (seed, method, "
                 "noise, fraction_train or train_config)", "foreign")
         self._values = Values(header.decode(), header.plain())
+        self._magnitude = header.magnitudes or self.magnitude
         _log.info("goes on after round %d (%s)", header.round - 1, self._file)
         return header.round - 1
 

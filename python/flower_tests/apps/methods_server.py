@@ -1,4 +1,5 @@
-"""Two rounds of every codec, one after the other."""
+"""Two rounds of every codec, and of masks whose magnitudes are steered, one after
+the other."""
 
 import json
 import pathlib
@@ -13,6 +14,9 @@ app = ServerApp()
 SEED = 5
 LAYOUT = fedmrn.Layout([("a", (30, 40), True), ("b", (7,), False),
                         ("c", (12, 5, 5), True)])
+SETTINGS = {codec.name: {"method": codec.name} for codec in fedmrn.codecs()}
+SETTINGS["steered"] = {"method": "mrn-binary", "noise": "bernoulli",
+                       "magnitude": "auto", "target_ones": 0.2}
 
 
 def initial_arrays():
@@ -26,16 +30,16 @@ def initial_arrays():
 @app.main()
 def main(grid, context):
     folder = pathlib.Path(context.run_config["out"])
-    for codec in fedmrn.codecs():
-        strategy = FedMRN(LAYOUT, codec.name, seed=SEED, fraction_train=0.5,
+    for name, settings in SETTINGS.items():
+        strategy = FedMRN(LAYOUT, **settings, seed=SEED, fraction_train=0.5,
                           min_available_nodes=context.run_config["clients"])
-        config = ConfigRecord({"codec": codec.name})
+        config = ConfigRecord({"codec": settings["method"]})
         result = strategy.start(grid, initial_arrays(), num_rounds=2,
                                 train_config=config, evaluate_config=config)
-        np.savez(folder / f"{codec.name}.npz",
-                 **{name: array.numpy()
-                    for name, array in result.arrays.items()})
-        (folder / f"{codec.name}.json").write_text(json.dumps({
+        np.savez(folder / f"{name}.npz",
+                 **{key: array.numpy()
+                    for key, array in result.arrays.items()})
+        (folder / f"{name}.json").write_text(json.dumps({
             "names": list(result.arrays), "run": strategy._run,
             "trained": {number: dict(metrics) for number, metrics in
                         result.train_metrics_clientapp.items()},
