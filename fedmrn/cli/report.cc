@@ -1,6 +1,7 @@
 // fedmrn report: runs compared, as a page, tables and pictures.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -25,6 +26,7 @@ struct Options {
   std::string csv;
   std::string markdown;
   std::string plots;
+  double target = std::nan("");
 };
 
 std::string UtcNow() {
@@ -68,8 +70,9 @@ Status Report(const Options& options) {
   for (const std::string& path : {options.out, options.csv, options.markdown}) {
     FEDMRN_TRY(CheckReplaceable(path));
   }
-  const report::Study study =
+  report::Study study =
       report::MakeStudy(FEDMRN_TRY(report::ReadRuns(options.dirs)));
+  study.target = options.target;
   const report::Page page =
       FEDMRN_TRY(report::MakePage(study, FEDMRN_VERSION, UtcNow()));
   if (!options.plots.empty()) {
@@ -130,6 +133,11 @@ void AddReport(Verb program) {
       .AddOption("--plots", options->plots,
                  "Also the page's pictures, as SVG and PNG")
       .Type("DIR");
+  report
+      .AddOption("--target", options->target,
+                 "An accuracy, such as 0.8: rounds and upload until it is "
+                 "reached; default: the runs' rounds.target_accuracy")
+      .Type("SHARE");
   report.Do([options] {
     const Status done = Report(*options);
     return done ? kExitOk : Fail("fedmrn report", done.error());

@@ -152,6 +152,25 @@ class ReportTest(ReportVerbTest):
         with open(self.folder / "a.csv", encoding="utf-8") as file:
             return list(csv.DictReader(file))
 
+    def test_target_and_classes(self):
+        fake_run(self.runs / "a", "fedmrn", 0.9)
+        path = self.runs / "a" / "run.json"
+        run = json.loads(path.read_text())
+        run["last"] = {"round": 20, "confusion": [[8, 2], [1, 9]]}
+        path.write_text(json.dumps(run))
+        self.succeed("runs", "--csv", "a.csv", "--target", "0.7")
+        # A round n before the last two has 0.9 * (1 - 0.6 / (n + 1)).
+        row, = self.rows()
+        self.assertEqual(
+            (row["target_accuracy"], row["reached_seeds"],
+             row["rounds_to_target"]), ("0.7", "1", "2"))
+        self.assertAlmostEqual(float(row["uploaded_mb_to_target"]),
+                               float(row["uploaded_mb"]) / 10, 5)
+        page = (self.folder / "report.html").read_text()
+        self.assertIn("to 70 %", page)
+        self.assertIn("in the test after round 20; macro F1 0.850:", page)
+        self.assertIn('--shade:0.80">8</td>', page)
+
     def test_tables(self):
         for seed, accuracy in ((1, 0.88), (2, 0.89), (3, 0.9)):
             fake_run(self.runs / str(seed), "fedmrn", accuracy, seed=seed,

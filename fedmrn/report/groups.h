@@ -5,6 +5,7 @@
 // that can change results differs.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -103,6 +104,7 @@ struct Study {
   std::vector<Setting> settings;
   std::string title;  // the summary of the grid that all come from, or nothing
   size_t unfinished = 0, repeated = 0;  // which count in no setting
+  double target = std::nan("");         // see TargetOf
 
   Study() = default;
   Study(Study&&) = default;  // settings point to runs

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
+#include "fedmrn/report/class_table.h"
 #include "fedmrn/report/labels.h"
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/plots.h"
@@ -70,6 +72,7 @@ tbody th, thead tr:first-child th:first-child {
   position: sticky; left: 0; background: var(--ground);
 }
 td b { font-weight: 700; }
+td[style] { background: rgb(222 120 50 / calc(.75 * var(--shade))); }
 .plots { display: grid; gap: 1.25rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 .plots.one { grid-template-columns: minmax(0, 34rem); }
@@ -107,6 +110,7 @@ class PageWriter {
 
   Result<Page> Write() {
     Accuracy();
+    Target();
     Convergence();
     TradeOff();
     Ablation();
@@ -253,6 +257,20 @@ class PageWriter {
     if (losses.rows.empty()) return;
     Section("loss", "Accuracy against FedAvg", kLossText);
     body_ += HtmlTable(losses);
+  }
+
+  void Target() {
+    bool begun = false;
+    for (const Setting& setting : study_.settings) {
+      const double target = TargetOf(study_, setting);
+      if (std::isnan(target)) continue;
+      if (!begun) Section("target", "To a target", kTargetText);
+      begun = true;
+      for (const Cell& cell : setting.cells) {
+        Heading(setting.name + ", " + cell.name);
+        body_ += HtmlTable(TargetTable(setting, cell, target));
+      }
+    }
   }
 
   // `pictures_of` a setting's cell, those that there are.
@@ -425,13 +443,23 @@ class PageWriter {
     }
   }
 
+  void Classes(const results::Confusion& confusion) {
+    const size_t classes = confusion.classes();
+    if (classes == 0 || classes > kTableClasses) return;
+    Paragraph("note",
+              fmt::format("Which class was taken for which in the test "
+                          "after round {}; macro F1 {:.3f}:",
+                          confusion.round, results::MacroF1(confusion)));
+    body_ += HtmlTable(ClassTable(confusion));
+  }
+
   void Runs() {
-    Section(
-        "runs", "Every run",
-        "Open a run for its command, machine, model and config. The command "
-        "repeats it, from the folder's config.toml or from a file with the "
-        "config shown here; on the same kind of CPU the model comes out "
-        "the same to the bit.");
+    Section("runs", "Every run",
+            "Open a run for its command, machine, model, confusion matrix and "
+            "config. The command "
+            "repeats it, from the folder's config.toml or from a file with the "
+            "config shown here; on the same kind of CPU the model comes out "
+            "the same to the bit.");
     for (size_t i = 0; i < study_.runs.size(); ++i) {
       const SavedRun& run = study_.runs[i];
       const std::string again = fmt::format(
@@ -445,6 +473,10 @@ class PageWriter {
                        : fmt::format("not finished, {} of {} rounds",
                                      run.rows.size(), run.Get("rounds.count")));
       facts += ", " + Duration(run.summary.totals.wall_s) + ".";
+      if (run.finished && !run.ended_by.empty() &&
+          run.ended_by != "rounds.count") {
+        facts += " Ended early by " + run.ended_by + ".";
+      }
       if (study_.same_as[i] != nullptr) {
         facts +=
             " Same config as " + study_.same_as[i]->folder + ", counted once.";
@@ -456,10 +488,12 @@ class PageWriter {
       Paragraph("note",
                 fmt::format("fedmrn {}{}{}", run.version,
                             run.machine.empty() ? "" : " on ", run.machine));
-      body_ += fmt::format(
-          "<p class=\"note\">Model sha256 <code>{}</code></p>\n"
-          "<pre>{}</pre>\n</details>\n",
-          HtmlText(run.model_sha256), HtmlText(ConfigToml(run)));
+      body_ +=
+          fmt::format("<p class=\"note\">Model sha256 <code>{}</code></p>\n",
+                      HtmlText(run.model_sha256));
+      Classes(run.confusion);
+      body_ +=
+          fmt::format("<pre>{}</pre>\n</details>\n", HtmlText(ConfigToml(run)));
     }
   }
 

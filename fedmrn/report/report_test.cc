@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "fedmrn/report/class_table.h"
 #include "fedmrn/report/groups.h"
 #include "fedmrn/report/page.h"
 #include "fedmrn/report/paper.h"
@@ -221,7 +222,7 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
   }
   EXPECT_EQ(with_paper, 1u);
   const std::string csv = CsvReport(study);
-  const std::string published = ",88.8,0.2\n";
+  const std::string published = ",88.8,0.2,,,,\n";
   EXPECT_NE(csv.find(published), csv.npos);
   EXPECT_EQ(csv.find(published), csv.rfind(published));
   const std::string start = "1 seed; of the last ten rounds only 2 are there. ";
@@ -511,6 +512,60 @@ TEST_F(ReportTest, Tables) {
             "| Method | FMNIST, 100 rounds × 10 epochs: ours | FMNIST, 100 "
             "rounds × 10 epochs: paper |\n|---|---:|---:|\n"
             "| FedMRN | −6.0 | −0.7 |\n| FedMRNS | — | +0.1 |\n");
+}
+
+// A run here has its best in the first round, after 430 bytes, and a point less
+// in the second, after 860.
+TEST_F(ReportTest, RoundsAndUploadToATarget) {
+  MakeRun("1", {kFedAvg, "seed=1"}, 0.5);
+  MakeRun("2", {kFedAvg, "seed=2"}, 0.9);
+  MakeRun("3", {kFedMrn}, 0.8);
+  Study study = ReadStudy();
+  const Setting& setting = study.settings.at(0);
+  EXPECT_TRUE(std::isnan(TargetOf(study, setting)));
+  EXPECT_EQ(MarkdownReport(study).find("target"), std::string::npos);
+  study.target = 0.795;
+  const Table table =
+      TargetTable(setting, setting.cells.at(0), TargetOf(study, setting));
+  EXPECT_EQ(MarkdownTable(table),
+            "| Method | to 79.5 %: reached | to 79.5 %: rounds | to 79.5 %: MB "
+            "|\n|---|---:|---:|---:|\n| FedAvg | 1 of 2 | 1.0 | 0.0004 |\n"
+            "| FedMRN | 1 of 1 | 1.0 | 0.0004 |\n");
+  EXPECT_NE(CsvReport(study).find(",0.795,1,1,0.00043\n"), std::string::npos);
+  EXPECT_NE(MarkdownReport(study).find("## To a target"), std::string::npos);
+  study.target = 0.95;
+  EXPECT_EQ(TargetTable(setting, setting.cells.at(0), 0.95).rows.at(1),
+            (std::vector<std::string>{"FedMRN", "0 of 1", kGap, kGap}));
+  EXPECT_NE(CsvReport(study).find(",0.95,0,,\n"), std::string::npos);
+}
+
+// Without --target it is what the runs themselves were to reach.
+TEST_F(ReportTest, TheTargetOfTheRuns) {
+  MakeRun("1", {kFedAvg, "rounds.target_accuracy=0.6"}, 0.5);
+  MakeRun("2", {kFedMrn, "rounds.target_accuracy=0.6"}, 0.9);
+  Study study = ReadStudy();
+  ASSERT_EQ(study.settings.size(), 1u);
+  EXPECT_EQ(TargetOf(study, study.settings[0]), 0.6);
+  study.target = 0.7;
+  EXPECT_EQ(TargetOf(study, study.settings[0]), 0.7);
+}
+
+TEST_F(ReportTest, WhichClassWasTakenForWhich) {
+  MakeRun("a", {kFedAvg}, 0.9);
+  Edit("a", [](Json& run) {
+    run["last"]["confusion"] = {{3, 1, 0}, {0, 2000, 0}, {0, 0, 0}};
+  });
+  Study study = ReadStudy();
+  const Table table = ClassTable(study.runs.at(0).confusion);
+  EXPECT_EQ(MarkdownTable(table),
+            "| Truth | answer: 0 | answer: 1 | answer: 2 | right, % |\n"
+            "|---|---:|---:|---:|---:|\n| 0 | 3 | 1 | · | 75.0 |\n"
+            "| 1 | · | 2,000 | · | 100.0 |\n| 2 | · | · | · | — |\n");
+  EXPECT_NE(HtmlTable(table).find("<td style=\"--shade:0.25\">1</td>"),
+            std::string::npos);
+  // One that is not square is none.
+  Edit("a", [](Json& run) { run["last"]["confusion"] = {{3, 1}, {0}}; });
+  EXPECT_EQ(ReadStudy().runs.at(0).confusion.classes(), 0u);
 }
 
 TEST_F(ReportTest, ConfigReadsBack) {

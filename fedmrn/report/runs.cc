@@ -102,6 +102,20 @@ std::string MachineText(const Json& machine) {
   return text;
 }
 
+// Empty if there is none, or it is not square.
+results::Confusion ConfusionOf(const Json& tested) {
+  if (!tested.is_object()) return {};
+  const Json& rows = At(tested, "confusion");
+  if (!rows.is_array()) return {};
+  results::Confusion confusion;
+  confusion.round = static_cast<uint32_t>(CountOf(At(tested, "round")));
+  for (const Json& row : rows) {
+    if (!row.is_array() || row.size() != rows.size()) return {};
+    for (const Json& count : row) confusion.counts.push_back(CountOf(count));
+  }
+  return confusion;
+}
+
 Result<SavedRun> ReadRun(const std::string& folder) {
   SavedRun run;
   run.folder = folder;
@@ -126,6 +140,8 @@ Result<SavedRun> ReadRun(const std::string& folder) {
   TranslateOlder(run);
   FillDefaults(run);
   run.finished = At(json, "finished") == true;
+  run.ended_by = TextOf(At(json, "ended_by"));
+  run.confusion = ConfusionOf(At(json, "last"));
   run.coded_params = CountOf(At(json, "masked_params"));
   run.plain_values = CountOf(At(json, "dense_values"));
   if (run.coded_params == 0) {

@@ -28,6 +28,8 @@ struct SavedRun {
   results::Summary summary;         // of the rows
   std::string metric = "accuracy";  // what their scores are
   bool finished = false;
+  std::string ended_by;          // the key that ended it; empty: not known
+  results::Confusion confusion;  // of the last test, or empty
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;
   std::string model_sha256;

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
+#include <span>
 
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/text.h"
@@ -72,10 +74,18 @@ void MarkBest(Table& table, size_t column, const std::vector<double>& values,
   if (!best) return;
   std::vector<size_t> equal;
   for (size_t row = 0; row < values.size(); ++row) {
-    if (text(row) == text(*best)) equal.push_back(row);
+    if (std::isfinite(values[row]) && text(row) == text(*best)) {
+      equal.push_back(row);
+    }
   }
   if (equal.size() == numbers) return;
   for (const size_t row : equal) table.best.emplace(row, column);
+}
+
+results::ToTarget ToTargetOf(const Group& group, double target) {
+  std::vector<std::span<const results::RoundRow>> runs;
+  for (const SavedRun* run : group.runs) runs.push_back(run->rows);
+  return results::ToTargetOf(runs, target);
 }
 
 // What a paper's number is compared as.
@@ -300,6 +310,43 @@ Table LossTable(const Study& study) {
   return table;
 }
 
+double TargetOf(const Study& study, const Setting& setting) {
+  if (!std::isnan(study.target)) return study.target;
+  std::set<double> targets;
+  for (const Setting::Row& row : setting.Rows()) {
+    for (const SavedRun* run : row.runs) {
+      targets.insert(run->Number("rounds.target_accuracy", 0));
+    }
+  }
+  return targets.size() == 1 && *targets.begin() > 0 ? *targets.begin()
+                                                     : std::nan("");
+}
+
+Table TargetTable(const Setting& setting, const Cell& cell, double target) {
+  const ScoreUnit unit = UnitOf(setting.metric);
+  Table table;
+  table.spans = {{fmt::format("to {:g}{}", unit.scale * target, unit.unit), 3}};
+  table.columns = {"Method", "reached", "rounds", "MB"};
+  std::vector<double> rounds, megabytes;  // of those of which all seeds did
+  for (const Group& group : cell.groups) {
+    const results::ToTarget reached = ToTargetOf(group, target);
+    const auto seeds = static_cast<double>(group.runs.size());
+    const auto in_megabytes = [](results::Spread bytes) {
+      return results::Spread{bytes.mean / 1e6, bytes.std / 1e6, bytes.count};
+    };
+    const results::Spread upload = in_megabytes(reached.uplink_bytes);
+    const bool all = reached.reached == seeds;
+    rounds.push_back(all ? reached.rounds.mean : std::nan(""));
+    megabytes.push_back(all ? upload.mean : std::nan(""));
+    table.rows.push_back(
+        {group.label, fmt::format("{:.0f} of {:.0f}", reached.reached, seeds),
+         SpreadText(reached.rounds, 1), SpreadText(upload, 1)});
+  }
+  MarkBest(table, 2, rounds, Better::kLower);
+  MarkBest(table, 3, megabytes, Better::kLower);
+  return table;
+}
+
 Table UploadTable(const Setting& setting) {
   Table table;
   table.spans = {{"bits per parameter", 4}, {"of float32", 1}, {"a run", 1}};
@@ -372,8 +419,12 @@ std::string HtmlTable(const Table& table) {
     head(table.rows[row][0], " scope=\"row\"");
     for (size_t i = 1; i < table.rows[row].size(); ++i) {
       const std::string text = HtmlText(table.rows[row][i]);
+      const auto shade = table.shades.find({row, i});
       out += fmt::format(
-          "<td{}>{}</td>", first[i] ? " class=\"first\"" : "",
+          "<td{}{}>{}</td>", first[i] ? " class=\"first\"" : "",
+          shade == table.shades.end()
+              ? ""
+              : fmt::format(" style=\"--shade:{:.2f}\"", shade->second),
           table.best.contains({row, i}) ? "<b>" + text + "</b>" : text);
     }
     out += "</tr>\n";
@@ -422,6 +473,17 @@ std::string MarkdownReport(const Study& study) {
              MarkdownTable(AccuracyTable(setting, cell));
     }
   }
+  bool targets = false;
+  for (const Setting& setting : study.settings) {
+    const double target = TargetOf(study, setting);
+    if (std::isnan(target)) continue;
+    if (!targets) out += fmt::format("\n## To a target\n\n{}\n", kTargetText);
+    targets = true;
+    for (const Cell& cell : setting.cells) {
+      out += fmt::format("\n### {}, {}\n\n", setting.name, cell.name) +
+             MarkdownTable(TargetTable(setting, cell, target));
+    }
+  }
   if (const Table losses = LossTable(study); !losses.rows.empty()) {
     out += fmt::format("\n## Accuracy against FedAvg\n\n{}\n\n", kLossText) +
            MarkdownTable(losses);
@@ -444,7 +506,8 @@ std::string CsvReport(const Study& study) {
       "data,setting,partition,method,label,seeds,best_mean,best_std,last_mean,"
       "last_std,last_ten_mean,last_ten_std,last_ten_swing,last_ten_rounds,"
       "uploaded_mb,bits_per_param,payload_bits,dense_bits,header_bits,train_s,"
-      "encode_s,paper_mean,paper_std\n";
+      "encode_s,paper_mean,paper_std,target_accuracy,reached_seeds,"
+      "rounds_to_target,uploaded_mb_to_target\n";
   for (const Setting& setting : study.settings) {
     for (const Cell& cell : setting.cells) {
       for (const Group& group : cell.groups) {
@@ -460,6 +523,8 @@ std::string CsvReport(const Study& study) {
         }
         const Cost& cost = group.cost;
         const double missing = std::nan("");
+        const double target = TargetOf(study, setting);
+        const results::ToTarget reached = ToTargetOf(group, target);
         const std::array numbers = {group.best.mean,
                                     group.best.std,
                                     group.last.mean,
@@ -476,7 +541,11 @@ std::string CsvReport(const Study& study) {
                                     cost.train_s,
                                     cost.encode_s,
                                     paper ? paper->mean : missing,
-                                    paper ? paper->std : missing};
+                                    paper ? paper->std : missing,
+                                    target,
+                                    reached.reached,
+                                    reached.rounds.mean,
+                                    reached.uplink_bytes.mean / 1e6};
         for (size_t i = 0; i < numbers.size(); ++i) {
           row += (i > 0 ? "," : "") + CsvNumber(numbers[i]);
         }

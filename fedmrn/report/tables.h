@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -24,6 +25,8 @@ struct Table {
   std::vector<std::string> columns;  // the first names the row headers
   std::vector<std::vector<std::string>> rows;
   std::set<std::pair<size_t, size_t>> best;  // rows and columns in bold
+  // Of rows and columns, how dark their ground is, from 0 to 1.
+  std::map<std::pair<size_t, size_t>, double> shades = {};
 };
 
 // Accuracies of a cell: of the best round, of the last ten, and whether they
@@ -51,6 +54,15 @@ inline constexpr char kLossText[] =
 // The paper's Table 2, a span per setting; no rows if no setting has FedAvg on
 // all partitions.
 Table LossTable(const Study& study);
+// The score that a setting's runs are asked when they reached it: the study's,
+// or else the rounds.target_accuracy that all of them have; NaN: none.
+double TargetOf(const Study& study, const Setting& setting);
+// Rounds and upload until then.
+Table TargetTable(const Setting& setting, const Cell& cell, double target);
+inline constexpr char kTargetText[] =
+    "Rounds until the first test that reached the target, and what all clients "
+    "had uploaded by then. Means of the seeds that reached it ± their sample "
+    "standard deviation; where not all did, those are the luckier ones.";
 Table UploadTable(const Setting& setting);
 Table TimeTable(const Setting& setting);
 
