@@ -203,12 +203,15 @@ Status Measure(const ClusterOptions& options, sim::Team& team) {
       config, inputs, *executor, workers, progress, options.repeats));
 
   std::vector<double> megabytes;
+  // MPI's own buffers grow with the frames, up to a point, which is reached
+  // here.
+  const sim::Config hundred = FEDMRN_TRY(ConfigOf(100));
+  FEDMRN_TRY(RoundSeconds(hundred, inputs, *executor, workers, progress, 10));
   for (const uint32_t count : kClientsOfMemory) {
     fmt::print(stderr, "measuring memory with {} clients a round ...\n", count);
     const sim::Config many = FEDMRN_TRY(ConfigOf(count));
     (void)PeakMegabytes();
-    // The same number of frames each time: MPI's own buffers grow with those,
-    // up to a point.
+    // The same number of frames each time.
     FEDMRN_TRY(RoundSeconds(many, inputs, *executor, workers, progress,
                             std::ranges::max(kClientsOfMemory) / count));
     megabytes.push_back(PeakMegabytes());

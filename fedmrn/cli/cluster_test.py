@@ -26,9 +26,10 @@ TINY = ["--data.name", "synthetic", "--data.train_examples", "120",
         "--data.test_examples", "32", "--partition.clients", "6",
         "--train.epochs", "1", "--train.batch", "20",
         "--rounds.clients_per_round", "4", "--rounds.count", "2"]
-# Clients that keep what compression lost, and are asked again and again by
-# whoever is free; some fail.
+# Clients that keep what compression lost and batch norm of their own, and are
+# asked again and again by whoever is free; some fail.
 STATEFUL = ["--method.name", "topk", "--method.error_feedback", "true",
+            "--method.local", "bn*",
             "--rounds.count", "6", "--faults.corrupt", "0.1",
             "--faults.drop", "0.1"]
 
@@ -91,6 +92,10 @@ class MpiTest(ProgramTest):
         run = json.loads((self.folder / out / "run.json").read_text())
         self.assertTrue(run["finished"])
         return run["model_sha256"], self.rows(out)
+
+    def machine(self, out):
+        return json.loads((self.folder / out / "run.json").read_text())[
+            "machine"]
 
     def with_threads(self, out, *words):
         self.succeed("run", *TINY, "--executor", "threads", "--out", out,
@@ -272,12 +277,17 @@ class ClusterMistakesTest(MpiTest):
                            *mixture[len(words) + 2:], "--mixed")
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("the model is not the same to the bit", done.stderr)
+        self.assertTrue(self.machine("out")["mixed"])
+        # It stays so, whoever goes on with it.
+        self.with_threads("out", "--resume", "--rounds.count", "3")
+        self.assertTrue(self.machine("out")["mixed"])
         # One for all is a run like any other, to its end.
         expected = self.with_threads("best")
         self.environment["FEDMRN_SIMD"] = "SSE4"
         forced = self.with_threads("threads")
         self.assertNotEqual(forced, expected)
         self.assertEqual(self.with_ranks(2, "forced"), forced)
+        self.assertFalse(self.machine("forced")["mixed"])
 
     def test_folder_that_another_run_holds(self):
         words = ["run", *TINY, "--out", "out"]

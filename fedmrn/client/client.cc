@@ -1,5 +1,6 @@
 #include "fedmrn/client/client.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -10,12 +11,15 @@
 namespace fedmrn::client {
 namespace {
 
-// A learner that tells what its last steps came to, so that no method has to.
-class Meter final : public train::Learner {
+// The learner as a method sees it. Beside the method's steps it does what no
+// method has to: it trains the tensors that stay on the client, and tells what
+// the last steps came to.
+class ClientLearner final : public train::Learner {
  public:
   // Counts from the step after `unmetered` on.
-  Meter(train::Learner& learner, uint64_t unmetered)
-      : learner_(learner), unmetered_(unmetered) {}
+  ClientLearner(train::Learner& learner, const train::TrainSettings& train,
+                uint64_t unmetered)
+      : learner_(learner), train_(train), unmetered_(unmetered) {}
 
   void Prepare(std::span<const uint32_t> examples,
                const PhiloxStream& draws) override {
@@ -30,6 +34,7 @@ class Meter final : public train::Learner {
                              std::span<float> plain_gradient) override {
     const train::BatchScore score = learner_.Gradient(
         examples, draws, coded, plain, coded_gradient, plain_gradient);
+    if (train::LocalTensors* const local = learner_.local()) StepLocal(*local);
     if (unmetered_ > 0) {
       --unmetered_;
       return score;
@@ -51,7 +56,18 @@ class Meter final : public train::Learner {
   double mean_metric() const { return metric_ / examples_; }
 
  private:
+  // No global value pulls them back; clipping is of these alone.
+  void StepLocal(train::LocalTensors& local) {
+    const std::span values =
+        std::span(local.values).first(local.gradient.size());
+    train::ClipGradient(train_, local.gradient, {});
+    train::Direction(train_, values, velocity_, local.gradient);
+    train::SgdStep(train_.lr, local.gradient, values);
+  }
+
   train::Learner& learner_;
+  const train::TrainSettings& train_;
+  std::vector<float> velocity_;  // of the tensors that stay
   uint64_t unmetered_;
   double loss_ = 0, metric_ = 0, examples_ = 0;
 };
@@ -64,6 +80,11 @@ Seeds SeedsOf(uint64_t seed, uint32_t round, uint32_t client) {
   return {ClientSeed(seed, round, client), words[2] | uint64_t{words[3]} << 32};
 }
 
+std::span<const float> LocalValuesOf(const train::Task& task,
+                                     std::span<const float> state) {
+  return state.last(std::min<size_t>(task.model.local_values, state.size()));
+}
+
 Client::Client(const Settings& settings, const train::Task& task,
                std::span<const uint32_t> examples, States& states, Bench& bench)
     : settings_(settings),
@@ -71,6 +92,12 @@ Client::Client(const Settings& settings, const train::Task& task,
       examples_(examples),
       states_(states),
       bench_(bench) {}
+
+Client::~Client() {
+  if (train::LocalTensors* const local = bench_.learner->local()) {
+    local->values.clear();
+  }
+}
 
 uint64_t Client::steps() const {
   return StepsPerEpoch(settings_.train, examples_.size()) *
@@ -81,15 +108,21 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
                               const AfterStep& after_step) {
   FEDMRN_TRY(Receive(order, broadcast));
   std::vector<float> state = FEDMRN_TRY(states_.Load(order.client));
+  train::LocalTensors* const local = bench_.learner->local();
+  if (local != nullptr) {
+    const std::span own = LocalValuesOf(task_, state);
+    local->values.assign(own.begin(), own.end());
+    state.resize(state.size() - own.size());
+  }
 
   const Stopwatch training;
   const Seeds seeds = SeedsOf(settings_.seed, order.round, order.client);
   train::TrainSettings train = settings_.train;
   train.lr = LearningRate(train, order.round);
-  Meter meter(*bench_.learner,
-              steps() - StepsPerEpoch(train, examples_.size()));
+  ClientLearner learner(*bench_.learner, train,
+                        steps() - StepsPerEpoch(train, examples_.size()));
   const train::ClientWork work{.task = task_,
-                               .learner = meter,
+                               .learner = learner,
                                .train = train,
                                .method = settings_.method_settings,
                                .examples = examples_,
@@ -105,12 +138,15 @@ Result<Answer> Client::Answer(const Order& order, ByteView broadcast,
     return Error{ErrorCode::kStopped, "stopped in its training"};
   }
   answer.train_s = training.seconds();
-  answer.train_loss = meter.mean_loss();
-  answer.train_score = meter.mean_metric();
+  answer.train_loss = learner.mean_loss();
+  answer.train_score = learner.mean_metric();
 
   const Stopwatch encoding;
   answer.frame = FEDMRN_TRY(Encode(HeaderOf(order), state));
   answer.encode_s = encoding.seconds();
+  if (local != nullptr) {
+    state.insert(state.end(), local->values.begin(), local->values.end());
+  }
   FEDMRN_TRY(states_.Keep(order.client, order.round, std::move(state)));
   return answer;
 }

@@ -68,6 +68,10 @@ class Client {
   // All references outlive it. `examples` are its own, of the task's data.
   Client(const Settings& settings, const train::Task& task,
          std::span<const uint32_t> examples, States& states, Bench& bench);
+  // Takes its own tensors off the bench.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   // Trains from the broadcast model and answers with a frame. What it keeps for
   // later rounds waits in its states until the server has counted the frame:
@@ -103,6 +107,11 @@ class Client {
   States& states_;
   Bench& bench_;
 };
+
+// Of a client's state, the tensors that stay with it (train::LocalTensors),
+// which are its end; empty if it has trained none yet.
+std::span<const float> LocalValuesOf(const train::Task& task,
+                                     std::span<const float> state);
 
 // What one client draws from in one round.
 struct Seeds {

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "fedmrn/base/bytes.h"
@@ -21,14 +22,32 @@ std::string States::Path(uint32_t client, uint32_t round) const {
 }
 
 Result<std::vector<float>> States::Load(uint32_t client) const {
-  std::string path;
+  uint32_t round = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = valid_.find(client);
     if (found == valid_.end()) return std::vector<float>();
     if (folder_.empty()) return valid_states_.at(client);
-    path = Path(client, found->second);
+    round = found->second;
   }
+  return Read(client, round);
+}
+
+Result<std::vector<float>> States::LoadKept(uint32_t client) const {
+  std::optional<uint32_t> round;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.find(client);
+    if (found != kept_.end()) {
+      if (folder_.empty()) return kept_states_.at(client);
+      round = found->second;
+    }
+  }
+  return round ? Read(client, *round) : Load(client);
+}
+
+Result<std::vector<float>> States::Read(uint32_t client, uint32_t round) const {
+  const std::string path = Path(client, round);
   const Result<Bytes> bytes = ReadFile(path);
   if (!bytes) return bytes.error();
   const size_t size = bytes->size() - std::min(bytes->size(), kHashDigits);

@@ -34,6 +34,8 @@ class States {
 
   // The client's valid state; empty if it has none.
   Result<std::vector<float>> Load(uint32_t client) const;
+  // What it has kept last and nobody has committed, or else its valid state.
+  Result<std::vector<float>> LoadKept(uint32_t client) const;
   // Keeps what the client's answer in this round leaves behind, in place of
   // what it kept and never committed. An empty state is not kept.
   Status Keep(uint32_t client, uint32_t round, std::vector<float> state);
@@ -52,6 +54,7 @@ class States {
 
  private:
   std::string Path(uint32_t client, uint32_t round) const;
+  Result<std::vector<float>> Read(uint32_t client, uint32_t round) const;
 
   std::string folder_;
   mutable std::mutex mutex_;

@@ -88,6 +88,18 @@ TEST_F(StatesTest, OnlyWhatIsCommittedIsValid) {
   }
 }
 
+TEST_F(StatesTest, WhatWasKeptCanBeLookedAt) {
+  for (const std::string& folder : {std::string(), folder_.string()}) {
+    States states(folder);
+    EXPECT_TRUE(states.LoadKept(3)->empty());
+    Save(states, 3, 1, {1, 2});
+    EXPECT_EQ(*states.LoadKept(3), (State{1, 2}));
+    ASSERT_TRUE(states.Keep(3, 2, {5}));
+    EXPECT_EQ(*states.LoadKept(3), (State{5}));
+    EXPECT_EQ(*states.Load(3), (State{1, 2}));
+  }
+}
+
 TEST_F(StatesTest, GoesBackToAList) {
   States states(folder_);
   Save(states, 3, 1, {1});

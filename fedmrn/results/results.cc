@@ -180,6 +180,7 @@ Json Machine(const RunInfo& info) {
   return {{"cpu", LineOf("/proc/cpuinfo", "model name", ':')},
           {"architecture", system.machine},
           {"simd", info.simd_target},
+          {"mixed", info.mixed},
           {"cores", std::thread::hardware_concurrency()},
           {"memory_bytes", static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                                static_cast<uint64_t>(sysconf(_SC_PAGESIZE))},
@@ -312,6 +313,7 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
   out["totals"] = Totals(summary.totals);
   out["masked_params"] = info.coded_params;
   out["dense_values"] = info.plain_values;
+  out["local_values"] = info.local_values;
   out["model_sha256"] = info.model_sha256;
   out["data_sha256"] = info.inputs.data_sha256;
   out["model_file_sha256"] = info.inputs.model_file_sha256;
@@ -337,9 +339,13 @@ Result<RunFacts> ParseRunJson(std::string_view json) {
     return found != run.end() && found->is_string() ? found->get<std::string>()
                                                     : otherwise;
   };
+  const auto machine = run.find("machine");
+  const bool mixed = machine != run.end() && machine->is_object() &&
+                     machine->contains("mixed") && machine->at("mixed") == true;
   return RunFacts{finished->get<bool>(),
                   text("metric", RunInfo().metric),
-                  {text("data_sha256", ""), text("model_file_sha256", "")}};
+                  {text("data_sha256", ""), text("model_file_sha256", "")},
+                  mixed};
 }
 
 }  // namespace fedmrn::results

@@ -81,12 +81,14 @@ struct Inputs {
 struct RunInfo {
   std::string version = {};
   std::string simd_target = {};
-  int64_t started = 0;                // seconds since 1970
+  bool mixed = false;   // ranks may have computed with other vector units
+  int64_t started = 0;  // seconds since 1970
   std::optional<int64_t> ended = {};  // of a finished run,
   std::string ended_by = {};          // and the key that ended it
   std::string metric = "accuracy";    // what the score is
   uint64_t coded_params = 0;
   uint64_t plain_values = 0;
+  uint64_t local_values = 0;  // that stay on each client
   std::string model_sha256 = {};
   Inputs inputs = {};
   Confusions confusions = {};  // of the best and the last tested round
@@ -105,7 +107,8 @@ Status WriteRunJson(const std::string& path, ConfigValuesView config,
 struct RunFacts {
   bool finished = false;
   std::string metric;
-  Inputs inputs;  // empty in a run of a version that did not keep them
+  Inputs inputs;       // empty in a run of a version that did not keep them
+  bool mixed = false;  // see RunInfo
 };
 Result<RunFacts> ParseRunJson(std::string_view json);
 

@@ -182,6 +182,7 @@ TEST(RunJson, TellsTheRun) {
       {"train.momentum", "1e-05"}};
   RunInfo info{.version = "1.2.3",
                .simd_target = "AVX2",
+               .mixed = true,
                .started = 1'700'000'000,
                .coded_params = 389'920,
                .plain_values = 1'920,
@@ -217,6 +218,7 @@ TEST(RunJson, TellsTheRun) {
   EXPECT_EQ(run["config"]["method"]["stochastic"], true);
   EXPECT_EQ(run["config"]["partition"]["clients"], 100);
   EXPECT_EQ(run["machine"]["simd"], "AVX2");
+  EXPECT_EQ(run["machine"]["mixed"], true);
   EXPECT_GT(run["machine"]["cores"], 0);
   EXPECT_GT(run["machine"]["memory_bytes"], 1 << 20);
 
@@ -272,7 +274,10 @@ TEST(RunJson, TellsItsFacts) {
   const std::string running = RunJson({}, info, {});
   info.ended = 1;
   const std::string finished = RunJson({}, info, {});
+  info.mixed = true;
+  EXPECT_TRUE(ParseRunJson(RunJson({}, info, {}))->mixed);
   ASSERT_TRUE(ParseRunJson(running).ok());
+  EXPECT_FALSE(ParseRunJson(running)->mixed);
   EXPECT_FALSE(ParseRunJson(running)->finished);
   ASSERT_TRUE(ParseRunJson(finished).ok());
   EXPECT_TRUE(ParseRunJson(finished)->finished);

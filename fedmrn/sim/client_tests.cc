@@ -44,6 +44,7 @@ Result<GlobalModel> ModelAfter(const Config& config, const train::Task& task,
 }  // namespace
 
 ClientScores ClientScoresOf(std::vector<double> scores) {
+  std::erase_if(scores, [](double score) { return std::isnan(score); });
   if (scores.empty()) return {};
   std::ranges::sort(scores);
   const auto count = static_cast<double>(scores.size());
@@ -53,11 +54,13 @@ ClientScores ClientScoresOf(std::vector<double> scores) {
 }
 
 ClientTests::ClientTests(const Config& config, const train::Task& task,
-                         const Partition& held_out, Executor& executor,
+                         const Partition& held_out,
+                         const client::States& states, Executor& executor,
                          Workers& workers, Progress& progress)
     : config_(config),
       task_(task),
       held_out_(held_out),
+      states_(states),
       executor_(executor),
       workers_(workers),
       progress_(progress) {
@@ -74,7 +77,14 @@ ClientTests::ClientTests(const Config& config, const train::Task& task,
 }
 
 double ClientTests::ScoreOf(client::Bench& bench, uint32_t client,
-                            const GlobalModel& network) const {
+                            const GlobalModel& network,
+                            const Result<std::vector<float>>& state) const {
+  if (!state) return std::nan("");
+  train::LocalTensors* const local = bench.learner->local();
+  if (local != nullptr) {
+    const std::span own = client::LocalValuesOf(task_, *state);
+    local->values.assign(own.begin(), own.end());
+  }
   const uint64_t end = held_out_.begin[client + 1];
   train::Score score;
   for (uint64_t first = held_out_.begin[client]; first < end;
@@ -85,6 +95,7 @@ double ClientTests::ScoreOf(client::Bench& bench, uint32_t client,
         bench.learner->Evaluate(first, count, network.weights, network.plain));
     progress_.tests_done += count;
   }
+  if (local != nullptr) local->values.clear();
   return score.metric / static_cast<double>(score.count);
 }
 
@@ -101,7 +112,9 @@ Status ClientTests::Test(uint32_t round, const GlobalModel& model,
   const GlobalModel network = NetworkOf(config_, task_, round, model);
   std::vector<double> scores(clients_.size());
   workers_.ForEach(clients_.size(), [&](client::Bench& bench, size_t i) {
-    if (!progress_.stop) scores[i] = ScoreOf(bench, clients_[i], network);
+    if (progress_.stop) return;
+    const uint32_t client = clients_[i];
+    scores[i] = ScoreOf(bench, client, network, states_.Load(client));
   });
   if (progress_.stop) return Error{ErrorCode::kStopped, "stopped"};
   const ClientScores global = ClientScoresOf(std::move(scores)),
@@ -143,11 +156,11 @@ Result<std::vector<double>> ClientTests::PersonalScores(
       const Result<GlobalModel> own =
           ModelAfter(config_, task_, next, model, frame);
       if (!own) return;  // damaged, as an injected fault may have it
-      theirs[i] = ScoreOf(bench, client, NetworkOf(config_, task_, next, *own));
+      theirs[i] = ScoreOf(bench, client, NetworkOf(config_, task_, next, *own),
+                          states_.LoadKept(client));
     });
     if (progress_.stop) return Error{ErrorCode::kStopped, "stopped"};
-    std::ranges::copy_if(theirs, std::back_inserter(scores),
-                         [](double score) { return !std::isnan(score); });
+    scores.insert(scores.end(), theirs.begin(), theirs.end());
   }
   return scores;
 }

@@ -18,7 +18,7 @@
 
 namespace fedmrn::sim {
 
-// Scores of several clients; NaN if there are none.
+// Scores of several clients, of which NaN count for none; NaN if none is left.
 struct ClientScores {
   double mean = std::nan("");
   double p10 = std::nan("");  // a tenth of them, rounded up, do not exceed it
@@ -32,8 +32,8 @@ class ClientTests {
   // `held_out`, client after client. Takes run.eval_clients of those that have
   // some, the same ones in every round.
   ClientTests(const Config& config, const train::Task& task,
-              const Partition& held_out, Executor& executor, Workers& workers,
-              Progress& progress);
+              const Partition& held_out, const client::States& states,
+              Executor& executor, Workers& workers, Progress& progress);
 
   // Fills the row's scores of clients after round `round`, and adds the time
   // that it takes. What a client would answer in the next round, were it
@@ -43,15 +43,18 @@ class ClientTests {
               results::RoundRow& row) const;
 
  private:
-  // On the client's own examples.
+  // On the client's own examples, and with those tensors of its state that
+  // never leave it; NaN if the state cannot be read.
   double ScoreOf(client::Bench& bench, uint32_t client,
-                 const GlobalModel& network) const;
+                 const GlobalModel& network,
+                 const Result<std::vector<float>>& state) const;
   Result<std::vector<double>> PersonalScores(uint32_t round,
                                              const GlobalModel& model) const;
 
   const Config& config_;
   const train::Task& task_;
   const Partition& held_out_;
+  const client::States& states_;
   Executor& executor_;
   Workers& workers_;
   Progress& progress_;

@@ -72,6 +72,9 @@ class MpiExecutor final : public Executor {
 
     std::deque<uint32_t> waiting(clients.begin(), clients.end());
     std::vector<std::set<uint32_t>> asked(slots_.size());  // of each rank
+    // A rank has its next client before its last answer is added, which takes
+    // a while where models are large: so two may be here, one of them rank 0's.
+    std::vector<Crew::Done> arrived;
     size_t missing = clients.size();
     Progress& progress = parts_.progress;
     const auto answered = [&](int rank, Crew::Done done) -> Status {
@@ -80,9 +83,8 @@ class MpiExecutor final : public Executor {
                      "rank " + std::to_string(rank) + " answers for client " +
                          std::to_string(done.client) + " unasked"};
       }
-      --missing;
       --progress.clients_under_way;
-      on_answer(done.client, std::move(done.answer));
+      arrived.push_back(std::move(done));
       return Ok();
     };
 
@@ -111,7 +113,12 @@ class MpiExecutor final : public Executor {
           FEDMRN_TRY(answered(rank, {client, state.error()}));
         }
       }
-      bool idle = true;
+      bool idle = arrived.empty();
+      for (Crew::Done& done : arrived) {
+        on_answer(done.client, std::move(done.answer));
+      }
+      missing -= arrived.size();
+      arrived.clear();
       if (std::optional<Ranks::Message> message = ranks_.Receive()) {
         idle = false;
         if (WordOf(message->bytes) == Word::kAnswer) {

@@ -6,6 +6,7 @@
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/sha256.h"
+#include "fedmrn/train/local_tensors.h"
 
 namespace fedmrn::sim {
 namespace {
@@ -62,6 +63,11 @@ Result<RunInputs> ReadInputs(const Config& config) {
   }
   Result<train::Task> task = train::MakeTask(std::move(*data), config.model);
   if (!task) return task.error();
+  if (!config.method.local.empty()) {
+    task = train::WithLocalTensors(std::move(*task), config.method.local,
+                                   config.seed);
+    if (!task) return task.error();
+  }
   Result<std::string> model_sha256 = Sha256OfFiles(config.model);
   if (!model_sha256) return model_sha256.error();
   return RunInputs{std::move(*task),

@@ -38,6 +38,7 @@ struct State {
   std::vector<results::RoundRow> rows;
   GlobalModel model;
   results::Confusions confusions;
+  bool mixed = false;  // some of it: see RunOptions
 };
 
 class RunFolder {
@@ -107,6 +108,7 @@ class RunFolder {
     state.started = checkpoint.started;
     state.rows = checkpoint.rows;
     state.confusions = checkpoint.confusions;
+    state.mixed = WasMixed();
     state.model.weights.resize(frame->params);
     state.model.plain.resize(frame->plain_count);
     DecodeUpdate(*frame, state.model.weights);
@@ -115,6 +117,14 @@ class RunFolder {
     state.model.magnitudes.assign(magnitudes.begin(), magnitudes.end());
     state.model.moments = FEDMRN_TRY(MomentsOf(checkpoint));
     return std::optional(std::move(state));
+  }
+
+  // What has rounded differently once does not become the same again.
+  bool WasMixed() const {
+    const Result<Bytes> json = ReadFile(Path("run.json"));
+    if (!json) return false;
+    const auto facts = results::ParseRunJson(AsText(*json));
+    return facts && facts->mixed;
   }
 
   Result<Moments> MomentsOf(const results::Checkpoint& checkpoint) const {
@@ -209,6 +219,7 @@ class RunFolder {
     results::RunInfo info;
     info.version = options_.version;
     info.simd_target = train::SimdTarget();
+    info.mixed = options_.mixed || state.mixed;
     info.started = state.started;
     if (ending) {
       info.ended = SecondsSince1970();
@@ -217,6 +228,7 @@ class RunFolder {
     info.metric = task_.model.metric;
     info.coded_params = state.model.weights.size();
     info.plain_values = state.model.plain.size();
+    info.local_values = task_.model.local_values;
     info.model_sha256 = ModelSha256(state.model);
     info.inputs = digests_;
     info.confusions = state.confusions;
@@ -276,6 +288,12 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
                 ": what it sends can be further from the update than nothing "
                 "at all, and the error grows");
   }
+  if (task.model.local_values > 0 && config.run.eval_clients == 0) {
+    options.log(
+        "the tensors of method.local keep their initial values in the "
+        "global model, whose accuracy says little then; "
+        "run.eval_clients tests clients with their own");
+  }
   const uint64_t fingerprint = task.model.layout.Fingerprint();
   Workers workers(task, config.run.workers);
   client::States states(options.out.empty() ? "" : options.out + "/clients");
@@ -326,8 +344,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   const RoundContext context{
       config,  task,     fingerprint, partition.sizes(),  *executor,
       workers, progress, options.log, options.save_frames};
-  const ClientTests client_tests(config, task, inputs->held_out, *executor,
-                                 workers, progress);
+  const ClientTests client_tests(config, task, inputs->held_out, states,
+                                 *executor, workers, progress);
   std::optional<Ending> ending = EndingOf(config.rounds, state.rows);
   while (!ending) {
     const uint32_t round = state.rows.empty() ? 1 : state.rows.back().round + 1;
@@ -362,7 +380,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   if (folder.exists()) {
     FEDMRN_TRY(folder.WriteModel("model.pt", ending->round, state.model));
     FEDMRN_TRY(folder.Report(state, ending));
-    states.RemoveAll();
+    // Tensors that stay on clients are part of what was trained.
+    if (task.model.local_values == 0) states.RemoveAll();
   }
   return RunResult{
       state.rows, task.model.metric,        ModelSha256(state.model),

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fedmrn/base/result.h"
 #include "fedmrn/core/philox.h"
@@ -20,6 +21,14 @@
 #include "fedmrn/train/model/model.h"
 
 namespace fedmrn::train {
+
+// Tensors of the network that belong to neither buffer, since they never leave
+// a client: see local_tensors.h. In the order of the layout, the coded ones
+// first, then the plain ones, of which the statistics come last.
+struct LocalTensors {
+  std::vector<float> values;    // of the client at work; empty: initial ones
+  std::vector<float> gradient;  // of all but the statistics, by the last step
+};
 
 // One worker's way to learn: batches of the data through its copy of the
 // network. Not thread-safe. Results do not depend on what it computed before.
@@ -45,6 +54,9 @@ class Learner {
   virtual Score Evaluate(uint64_t first, uint32_t count,
                          std::span<const float> coded,
                          std::span<const float> plain) = 0;
+
+  // For whoever trains or tests a client; null in most tasks, which have none.
+  virtual LocalTensors* local() { return nullptr; }
 };
 
 // Immutable and thread-safe.

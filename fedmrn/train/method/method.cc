@@ -99,6 +99,9 @@ constexpr MethodKey kMethodKeys[] = {
      "what compression lost goes into the client's next update"},
     {"method.decoded_statistics", AT(decoded_statistics),
      "batch-norm statistics are taken again under the decoded update"},
+    {"method.local", AT(local),
+     "patterns of tensors that stay on each client and are never sent, such as "
+     "fc.* (a head of its own) or bn* (FedBN)"},
     {"method.optimizer", AT(adam), "fedpm: of the scores", kAdam},
     {"method.reset_every", AT(reset_every),
      "fedpm: rounds that one estimate is made of", kFromOne},

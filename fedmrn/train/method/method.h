@@ -69,7 +69,8 @@ struct MethodSettings {
   bool error_feedback = false;  // what the codec lost is added the next time
   bool decoded_statistics = false;  // batch-norm statistics of what the server
                                     // decodes, not of what was trained
-  bool adam = true;                 // fedpm: or SGD
+  std::string local = {};    // patterns of tensors that stay on the client
+  bool adam = true;          // fedpm: or SGD
   uint32_t reset_every = 1;  // fedpm: rounds that one estimate is made of
   // Numbers of methods that other programs register, by names of their own.
   std::map<std::string, double> own = {};
@@ -181,6 +182,10 @@ PhiloxStream BatchDraws(const ClientWork& work, uint32_t step);
 // scaled down to the largest norm. Before a direction is taken of them.
 void ShapeGradients(const ClientWork& work, std::span<const float> values,
                     std::span<const float> start, LocalModel& local);
+
+// The second half of it: the norm is that of both gradients together.
+void ClipGradient(const TrainSettings& train, std::span<float> coded,
+                  std::span<float> plain);
 
 // The direction of train.optimizer, in `gradient`: values -= lr * gradient is
 // its step. `velocity`, empty before the first step, is what it keeps until the

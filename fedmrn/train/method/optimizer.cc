@@ -29,16 +29,19 @@ void ShapeGradients(const ClientWork& work, std::span<const float> values,
     PullBack(train.prox_mu, values, start, local.coded_gradient);
     PullBack(train.prox_mu, local.plain, work.plain, local.plain_gradient);
   }
-  if (train.clip_grad > 0) {
-    const double norm = std::sqrt(SquaredNorm(local.coded_gradient) +
-                                  SquaredNorm(local.plain_gradient));
-    // As PyTorch's clip_grad_norm_.
-    const auto factor =
-        static_cast<float>(double{train.clip_grad} / (norm + 1e-6));
-    if (factor >= 1) return;
-    for (float& g : local.coded_gradient) g *= factor;
-    for (float& g : local.plain_gradient) g *= factor;
-  }
+  ClipGradient(train, local.coded_gradient, local.plain_gradient);
+}
+
+void ClipGradient(const TrainSettings& train, std::span<float> coded,
+                  std::span<float> plain) {
+  if (train.clip_grad <= 0) return;
+  const double norm = std::sqrt(SquaredNorm(coded) + SquaredNorm(plain));
+  // As PyTorch's clip_grad_norm_.
+  const auto factor =
+      static_cast<float>(double{train.clip_grad} / (norm + 1e-6));
+  if (factor >= 1) return;
+  for (float& g : coded) g *= factor;
+  for (float& g : plain) g *= factor;
 }
 
 void Direction(const TrainSettings& train, std::span<const float> values,

@@ -65,6 +65,7 @@ std::span<const ModelKey> ModelKeys();
 struct Model {
   ModelLayout layout;
   uint64_t trainable_plain = 0;     // the first values of `plain`; see task.h
+  uint64_t local_values = 0;        // of tensors beside the layout's; same
   const char* metric = "accuracy";  // what Score::metric adds up
   std::function<void(uint64_t seed, std::span<float> coded,
                      std::span<float> plain)>

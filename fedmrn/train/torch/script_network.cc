@@ -17,7 +17,6 @@
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
-#include <fnmatch.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/graph_iterator.h>
@@ -35,6 +34,7 @@
 #include <vector>
 
 #include "fedmrn/core/draws.h"
+#include "fedmrn/train/model/name_patterns.h"
 #include "fedmrn/train/torch/pickled.h"
 
 // OpenBLAS has threads of its own, and this sets their number; it is null with
@@ -497,51 +497,6 @@ void CheckForward(const Module& module) {
   }
 }
 
-// Which trainable tensors are coded: ModelSettings::coded.
-class CodedPatterns {
- public:
-  explicit CodedPatterns(const std::string& text) {
-    std::istringstream list(text);
-    for (std::string item; std::getline(list, item, ',');) {
-      const size_t begin = item.find_first_not_of(" \t");
-      if (begin == item.npos) continue;
-      item = item.substr(begin, item.find_last_not_of(" \t") + 1 - begin);
-      const bool excludes = item.starts_with('!');
-      if (excludes) item.erase(0, 1);
-      any_included_ |= !excludes;
-      patterns_.push_back({item, excludes});
-    }
-  }
-
-  bool Match(const Slot& slot) {
-    bool included = !any_included_ && slot.tensor().dim() > 1;
-    bool excluded = false;
-    for (Pattern& pattern : patterns_) {
-      if (fnmatch(pattern.glob.c_str(), slot.name.c_str(), 0) != 0) continue;
-      pattern.used = true;
-      (pattern.excludes ? excluded : included) = true;
-    }
-    return included && !excluded;
-  }
-
-  void CheckAllUsed() const {
-    for (const Pattern& pattern : patterns_) {
-      if (pattern.used) continue;
-      Refuse("no trainable tensor has a name like '" + pattern.glob +
-             "' of model.masked");
-    }
-  }
-
- private:
-  struct Pattern {
-    std::string glob;
-    bool excludes;
-    bool used = false;
-  };
-  std::vector<Pattern> patterns_;
-  bool any_included_ = false;
-};
-
 // Gives every float tensor memory of its own: copies of a module cannot tell a
 // view from a whole. Tied weights, one tensor under several names, stay one.
 void SeparateTensors(const std::vector<Slot>& slots) {
@@ -577,7 +532,7 @@ void BuildLayout(Script& script) {
   std::vector<Slot> slots;
   FindSlots(script.module, "", slots);
   SeparateTensors(slots);
-  CodedPatterns patterns(script.spec.coded);
+  NamePatterns patterns(script.spec.coded);  // ModelSettings::coded
   const auto add = [&](size_t i, bool coded, bool trained) {
     const Slot& slot = slots[i];
     const at::IntArrayRef shape = slot.tensor().sizes();
@@ -606,7 +561,7 @@ void BuildLayout(Script& script) {
       statistics.push_back(i);
       continue;
     }
-    const bool coded = patterns.Match(slots[i]);
+    const bool coded = patterns.Match(slots[i].name, tensor.dim() > 1);
     any_coded |= coded;
     add(i, coded, true);
     if (!coded) {
@@ -618,7 +573,10 @@ void BuildLayout(Script& script) {
         "the module has no trainable tensor (a parameter of type float32 "
         "that requires a gradient)");
   }
-  patterns.CheckAllUsed();
+  if (const std::string unused = patterns.Unused(); !unused.empty()) {
+    Refuse("no trainable tensor has a name like '" + unused +
+           "' of model.masked");
+  }
   if (!any_coded) {
     Refuse("no tensor would be compressed; name some with model.masked");
   }
