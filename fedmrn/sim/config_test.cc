@@ -114,6 +114,7 @@ TEST(ConfigTest, Example) {
       {"method.bits", "1"},
       {"method.error_feedback", "false"},
       {"method.decoded_statistics", "false"},
+      {"method.local", "\"\""},
       {"method.optimizer", "\"adam\""},
       {"method.reset_every", "1"},
       {"train.epochs", "10"},
