@@ -22,36 +22,47 @@ namespace fedmrn {
 // States in the longest vector.
 inline constexpr size_t kRansVector = 8;
 
-// For each set of lanes that take a word: which of the next words a lane takes.
-using LaneTable = std::array<std::array<uint8_t, kRansVector>, 256>;
-inline constexpr LaneTable kRanks = [] {
-  LaneTable ranks{};
-  for (size_t set = 0; set < ranks.size(); ++set) {
-    uint8_t next = 0;
+// For each set of lanes: bytes that a vector's shuffle takes words by, of which
+// kNoWord takes none.
+using ShuffleTable = std::array<std::array<uint8_t, 2 * kRansVector>, 256>;
+inline constexpr uint8_t kNoWord = 0x80;
+
+struct Word {
+  size_t from, to;
+};
+constexpr void Take(Word word, std::array<uint8_t, 2 * kRansVector>& shuffle) {
+  for (size_t byte = 0; byte < 2; ++byte) {
+    shuffle[2 * word.to + byte] = static_cast<uint8_t>(2 * word.from + byte);
+  }
+}
+
+// Each lane of the set takes the next word, others none.
+inline constexpr ShuffleTable kNextWords = [] {
+  ShuffleTable table{};
+  for (size_t set = 0; set < table.size(); ++set) {
+    table[set].fill(kNoWord);
+    size_t next = 0;
     for (size_t lane = 0; lane < kRansVector; ++lane) {
-      ranks[set][lane] = next;
-      if ((set >> lane & 1) != 0) ++next;
+      if ((set >> lane & 1) != 0) Take({next++, lane}, table[set]);
     }
   }
-  return ranks;
+  return table;
 }();
 
-// For each set of `lanes` lanes that give a word: its members, in order, as the
-// last lanes of a vector.
-constexpr LaneTable MembersLast(size_t lanes) {
-  LaneTable members{};
+// The words of the set's lanes, of `lanes` lanes, as the last ones of a vector.
+constexpr ShuffleTable WordsLast(size_t lanes) {
+  ShuffleTable table{};
   for (size_t set = 0; set < size_t{1} << lanes; ++set) {
+    table[set].fill(kNoWord);
     size_t at = lanes;
     for (size_t lane = lanes; lane-- > 0;) {
-      if ((set >> lane & 1) != 0) {
-        members[set][--at] = static_cast<uint8_t>(lane);
-      }
+      if ((set >> lane & 1) != 0) Take({lane, --at}, table[set]);
     }
   }
-  return members;
+  return table;
 }
-inline constexpr LaneTable kMembersLast4 = MembersLast(4),
-                           kMembersLast8 = MembersLast(8);
+inline constexpr ShuffleTable kWordsLast4 = WordsLast(4),
+                              kWordsLast8 = WordsLast(8);
 
 }  // namespace fedmrn
 #endif
@@ -87,33 +98,38 @@ HWY_INLINE uint8_t SetOf(M mask) {
 #endif
 }
 
-HWY_INLINE V LanesFrom(V from, const LaneTable& table, uint8_t set) {
-  const hn::Rebind<uint8_t, D> d8;
-  const V lanes = hn::PromoteTo(D(), hn::LoadU(d8, table[set].data()));
-  return hn::TableLookupLanes(from, hn::IndicesFromVec(D(), lanes));
+HWY_INLINE hn::Vec<D16> Shuffle(hn::Vec<D16> words, const ShuffleTable& table,
+                                uint8_t set) {
+  const hn::Repartition<uint8_t, D16> d8;
+  return hn::BitCast(D16(),
+                     hn::TableLookupBytesOr0(hn::BitCast(d8, words),
+                                             hn::LoadU(d8, table[set].data())));
 }
 
 HWY_INLINE V LoadOnes(const RansOnes* ones) {
   return hn::PromoteTo(D(), hn::LoadU(D16(), ones));
 }
 
-// Decodes a vector of bits and returns them.
+// Decodes a vector of bits and returns them. A state waits for the one before
+// it, and little else is to be done meanwhile: what counts is the longest chain
+// of operations, not their number.
 HWY_INLINE uint32_t DecodeVector(const RansOnes* ones, const uint8_t*& words,
                                  V& x) {
   const D d;
   const V share_of_ones = LoadOnes(ones);
   const V slot = hn::And(x, hn::Set(d, kRansScale - 1));
   const auto bit = hn::Lt(slot, share_of_ones);
-  const V share = hn::IfThenElse(
-      bit, share_of_ones, hn::Sub(hn::Set(d, kRansScale), share_of_ones));
-  x = hn::Add(hn::Mul(share, hn::ShiftRight<12>(x)),
-              hn::Sub(slot, hn::IfThenZeroElse(bit, share_of_ones)));
+  // (4096 - ones) * (x div 4096) + slot - ones is x without its ones.
+  const V of_ones = hn::Mul(share_of_ones, hn::ShiftRight<12>(x));
+  x = hn::IfThenElse(bit, hn::Add(of_ones, slot),
+                     hn::Sub(hn::Sub(x, share_of_ones), of_ones));
   const auto low = hn::Lt(x, hn::Set(d, kRansLow));
   const uint8_t low_set = SetOf(low);
-  const V next = hn::PromoteTo(
-      d, hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(words)));
-  x = hn::IfThenElse(
-      low, hn::Or(hn::ShiftLeft<16>(x), LanesFrom(next, kRanks, low_set)), x);
+  const auto next =
+      Shuffle(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(words)),
+              kNextWords, low_set);
+  x = hn::Or(hn::IfThenElse(low, hn::ShiftLeft<16>(x), x),
+             hn::PromoteTo(d, next));
   words += 2 * std::popcount(low_set);
   return SetOf(bit);
 }
@@ -172,11 +188,11 @@ HWY_INLINE void EncodeVector(const RansOnes* ones, uint32_t bits,
       bit, share_of_ones, hn::Sub(hn::Set(d, kRansScale), share_of_ones));
   const auto full = hn::Not(hn::Lt(hn::ShiftRight<19>(x), share));
   const uint8_t full_set = SetOf(full);
-  const V given =
-      LanesFrom(hn::And(x, hn::Set(d, 0xFFFF)),
-                lanes == kRansVector ? kMembersLast8 : kMembersLast4, full_set);
-  hn::StoreU(hn::DemoteTo(D16(), given), D16(),
-             reinterpret_cast<uint16_t*>(words - 2 * lanes));
+  const auto low_words = hn::DemoteTo(D16(), hn::And(x, hn::Set(d, 0xFFFF)));
+  hn::StoreU(
+      Shuffle(low_words, lanes == kRansVector ? kWordsLast8 : kWordsLast4,
+              full_set),
+      D16(), reinterpret_cast<uint16_t*>(words - 2 * lanes));
   words -= 2 * std::popcount(full_set);
   x = hn::IfThenElse(full, hn::ShiftRight<16>(x), x);
 
