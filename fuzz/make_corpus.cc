@@ -40,6 +40,7 @@ struct FrameSeed {
   NoiseKind noise = NoiseKind::kUniform;
   EncodeOptions options = {};
   bool magnitudes = false;  // of the options' segments
+  float first_times = 1;    // the first segment's update is larger
 };
 
 Bytes MakeFrame(const FrameSeed& seed) {
@@ -64,6 +65,11 @@ Bytes MakeFrame(const FrameSeed& seed) {
   NoiseValues({NoiseKind::kGaussian, 0.005f, 1}, 0, update);
   NoiseValues({NoiseKind::kUniform, 1.0f, 2}, 0, plain);
   EncodeOptions options = seed.options;
+  if (seed.first_times != 1) {
+    for (float& u : std::span(update).first(options.segments[0])) {
+      u *= seed.first_times;
+    }
+  }
   const std::vector<float> reference(seed.plain_count, 0.5f);
   options.plain_reference = reference;
   return EncodeFrame(header, options, update, plain).value();
@@ -162,6 +168,19 @@ bool WriteFrames(const fs::path& folder) {
   const Bytes coded_trits =
       MakeFrame({.codec = kTernGrad, .params = 3000, .options = three});
   save("good-coded-trits", coded_trits);
+  const Bytes coded_signs =
+      MakeFrame({.codec = kSignSgd, .params = 3000, .options = three});
+  save("good-coded-signs", coded_signs);
+  const Bytes coded_bits =
+      MakeFrame({.codec = kMask, .params = 3000, .options = three});
+  save("good-coded-bits", coded_bits);
+  EncodeOptions tenth;
+  tenth.keep = 0.1;
+  const uint32_t uneven[] = {450, 8550};
+  tenth.segments = uneven;
+  const Bytes coded_topk = MakeFrame(
+      {.codec = kTopK, .params = 9000, .options = tenth, .first_times = 128});
+  save("good-coded-topk", coded_topk);
   const Bytes delta = MakeFrame(
       {.codec = kMrnBinary, .plain_count = 9, .plain_kind = PlainKind::kDelta});
   save("good-delta", delta);
@@ -211,6 +230,26 @@ bool WriteFrames(const fs::path& folder) {
       {"magnitudes-huge", steered, PutInPayload<float>(8, 1e30f)},
       {"magnitudes-and-one", steered, Put(wire::kMagnitude, 0.01f)},
       {"magnitudes-unused", steered, Put(wire::kCodec, 10)},
+      {"signs-version-1", coded_signs, Put(wire::kVersion, 1)},
+      {"signs-packed", coded_signs, Put(wire::kCodecParam, 0)},
+      {"signs-seed", coded_signs, Put(wire::kSeed, 43)},
+      {"signs-segments", coded_signs, PutInPayload<uint32_t>(0, 0xffffffff)},
+      {"signs-tensors", coded_signs, PutInPayload<uint32_t>(28, 0xffffffff)},
+      {"signs-sum", coded_signs, PutInPayload<uint32_t>(32, 6)},
+      {"signs-table-long", coded_signs, PutInPayload<uint8_t>(44, 65)},
+      {"bits-packed", coded_bits, Put(wire::kCodecParam, 0)},
+      {"bits-coding", coded_bits, Put(wire::kCodecParam, 2)},
+      {"bits-tensors", coded_bits, PutInPayload<uint32_t>(0, 0xffffffff)},
+      {"bits-table-byte", coded_bits, PutInPayload<uint8_t>(17, 1)},
+      {"bits-params", coded_bits, Put(wire::kParams, 3001)},
+      {"positions-rice", coded_topk, Put(wire::kCodecParam, 0)},
+      {"positions-coding", coded_topk, Put(wire::kCodecParam, 2)},
+      {"positions-none", coded_topk, PutInPayload<uint32_t>(0, 0)},
+      {"positions-fewer", coded_topk, PutInPayload<uint32_t>(0, 899)},
+      {"positions-many", coded_topk, PutInPayload<uint32_t>(0, 0xffffffff)},
+      {"positions-tensors", coded_topk,
+       PutInPayload<uint32_t>(4 + 4 * 900, 0xffffffff)},
+      {"positions-state", coded_topk, PutInPayload<uint32_t>(4 + 3600 + 16, 1)},
       {"trits-version-1", coded_trits, Put(wire::kVersion, 1)},
       {"trits-packed", coded_trits, Put(wire::kCodecParam, 0)},
       {"trits-segments", coded_trits, PutInPayload<uint32_t>(0, 0xffffffff)},

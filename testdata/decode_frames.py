@@ -94,9 +94,9 @@ def parse_frame(data):
     else:
         check(h.noise_kind == 0, "noise_kind in a codec without noise")
         check(data[60:64] == bytes(4), "magnitude in a codec without noise")
-    check(h.seed == 0 or h.codec in (3, 4, 8, 9), "seed in a codec without randomness")
+    check(h.seed == 0 or h.codec in (3, 4, 5, 8, 9), "seed in a codec without randomness")
     coding = (0,) if version == 1 else (0, 1)
-    allowed = {3: coding, 4: coding, 7: coding, 8: (0, 1), 9: (1, 2, 3, 4)}.get(h.codec, (0,))
+    allowed = {1: (0,), 2: (0,), 8: (0, 1), 9: (1, 2, 3, 4)}.get(h.codec, coding)
     check(h.codec_param in allowed, "codec_param out of range")
 
     payload = data[payload_at:payload_at + h.payload_bytes]
@@ -179,7 +179,7 @@ def split_payload(h, payload):
         width = 4 if h.codec == 1 else 2
         check(len(payload) == h.params * width, "wrong payload length")
         return read_floats(payload, width)
-    if h.codec in (3, 4) and h.codec_param == 1:
+    if h.codec in (3, 4, 10) and h.codec_param == 1:
         return read_coded_mask(h, payload)
     if h.codec in (3, 4, 10):
         return read_bits(payload, h.params)
@@ -190,15 +190,18 @@ def split_payload(h, payload):
 
 def bit_contexts(h):
     """Page, "Coded masks": (context, flip) of every parameter."""
+    if h.codec in (6, 10):
+        return [0] * h.params, np.zeros(h.params, bool)
     dither = np.frombuffer(random_bytes(h.seed, DITHER, 2 * h.params), "<u2").astype(np.int64)
-    w, odd = 2 * dither + 1, noise_odds(h).astype(np.int64)
+    w = 2 * dither + 1
+    odd = np.ones(h.params, np.int64) if h.codec == 5 else noise_odds(h).astype(np.int64)
     height = w if h.codec == 3 else abs(2 * w - 2**17)
-    shift = {UNIFORM: 8, GAUSSIAN: 15, BERNOULLI: 0}[h.noise_kind]
+    shift = {UNIFORM: 8, GAUSSIAN: 15}.get(h.noise_kind, 0)
     contexts = []
     for r in (height * abs(odd) >> shift).tolist():
         e = r.bit_length() - 1
         contexts.append(0 if r < 2 else 4 * (e - 1) + ((r << 2 >> e) & 3))
-    flips = (w < 2**16) != (odd < 0) if h.codec == 4 else np.zeros(h.params, bool)
+    flips = (w < 2**16) != (odd < 0) if h.codec in (4, 5) else np.zeros(h.params, bool)
     return contexts, flips
 
 
@@ -274,6 +277,8 @@ def split_segments(h, payload):
     scales = read_floats(payload[scales_at:packed_at], 4)
     check(not np.signbit(scales).any(), "negative scale")
     check((scales <= 2.0**64).all(), "scale beyond 2^64")
+    if h.codec == 5 and h.codec_param == 1:
+        return runs, scales, read_coded_mask(h, payload[packed_at:])
     if h.codec == 7:
         read = read_coded_trits if h.codec_param == 1 else read_trits
         return runs, scales, read(payload[packed_at:], h.params, runs)
@@ -307,6 +312,14 @@ def read_trits(data, count, _runs):
 def split_topk(h, payload):
     """Page, "Top-k": (kept positions, their values)."""
     check(len(payload) >= 8, "payload too short")
+    if h.codec_param == 1:
+        k, = struct.unpack_from("<I", payload)
+        check(1 <= k <= h.params, "k out of range")
+        check(len(payload) >= 4 + 4 * k, "payload too short")
+        values = read_floats(payload[4:4 + 4 * k], 4)
+        positions = np.flatnonzero(read_coded_mask(h, payload[4 + 4 * k:]))
+        check(len(positions) == k, "not as many positions as values")
+        return positions, values
     k, p = struct.unpack_from("<II", payload)
     check(1 <= k <= h.params, "k out of range")
     check(p <= 31, "Rice parameter out of range")
@@ -542,6 +555,25 @@ FORGERIES = [  # frame, offset, bytes to put there, what parse_frame() must say
     (CODED, 498, "0000", "states do not end"),
     (CODED, 101, "ff", "words are left"),
     (CODED, 101, "7f", "words end early"),
+    ("signsgd-coded", 4, "01", "lengths do not add up"),
+    ("signsgd-coded", 64, "00", "wrong payload length"),
+    ("signsgd-coded", 64, "02", "codec_param"),
+    ("signsgd-coded", 32, "8a", "words"),
+    ("signsgd-coded", 112, "ffffffff", "tensors do not fit"),
+    ("signsgd-coded", 116, "d1", "sum to params"),
+    ("signsgd-coded", 128, "41", "table too long"),
+    ("topk-coded", 64, "00", "Rice parameter"),
+    ("topk-coded", 64, "02", "codec_param"),
+    ("topk-coded", 84, "00000000", "k out of range"),
+    ("topk-coded", 84, "ffffffff", "k out of range"),
+    ("topk-coded", 84, "29230000", "too short"),
+    ("topk-coded", 88, "0000c07f", "not finite"),
+    ("topk-coded", 3688, "00", "tensors do not fit"),
+    ("topk-coded", 3692, "00000000", "empty tensor"),
+    ("mask-coded", 64, "00", "wrong payload length"),
+    ("mask-coded", 64, "02", "codec_param"),
+    ("mask-coded", 84, "ffffffff", "tensors do not fit"),
+    ("mask-coded", 100, "41", "table too long"),
     ("plain-differences", 6, "05", "reserved flags"),
     ("plain-differences", 97, "ffffffff", "plain section too short"),
     ("plain-differences", 101, "02", "sum to plain_count"),

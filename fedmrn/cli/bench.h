@@ -28,7 +28,7 @@ inline double SecondsOf(const std::function<void()>& work) {
 // A figure of a bench: its name in JSON, what it should be, and what is behind
 // it.
 struct BenchRow {
-  const char* name;
+  std::string name;
   double value;
   const char* target;
   std::string note;

@@ -323,6 +323,38 @@ std::vector<BenchRow> RunCore(int repeats,
                     ms(t[1].seconds) + " / " + ms(t[0].seconds) +
                         ", whole frames of 2^24 parameters"});
   }
+
+  say("codecs");
+  for (const Codec& codec : Codecs()) {
+    // The paper's CNN4.
+    constexpr size_t kCnn4 = 389'920;
+    std::vector<float> update = SomeUpdate(6, kCnn4), decoded(kCnn4);
+    if (codec.encodes_probabilities) {
+      for (float& u : update) u = 0.5f + 100 * u;
+    }
+    FrameHeader header;
+    header.codec = codec.id;
+    header.examples = 600;
+    header.noise.seed = codec.uses_seed ? 1 : 0;
+    if (codec.uses_noise) header.noise = {NoiseKind::kUniform, 0.01f, 1};
+    EncodeOptions options;
+    options.scale = 0.005f;
+    const auto encode = [&] {
+      return EncodeFrame(header, options, update, {}).value();
+    };
+    const Bytes frame = encode();
+    const auto t = Compare(
+        repeats, {[&] { (void)encode(); },
+                  [&] { codec.decode(ParseFrame(frame).value(), decoded); }});
+    const char* const target = codec.id == CodecId::kEden ? "<= 1.5" : "<= 2.0";
+    const std::string name(codec.name);
+    rows.push_back(
+        {name + "_encode_ms", 1e3 * t[0].seconds, target,
+         fmt::format("389,920 parameters, {:.3f} bits each",
+                     8.0 * static_cast<double>(frame.size()) / kCnn4)});
+    rows.push_back({name + "_decode_ms", 1e3 * t[1].seconds, target,
+                    "the same: parse, check, decode"});
+  }
   return rows;
 }
 

@@ -43,7 +43,11 @@ HWY_INLINE void ContextsTile(const Noise& noise, uint64_t tile,
                              BitContexts& out) {
   alignas(64) int16_t odds[kTile];
   alignas(64) uint32_t words[kTile / 2];
-  NoiseTile(noise, tile, odds);
+  if (noise.kind == NoiseKind::kNone) {
+    std::fill_n(odds, kTile, int16_t{kMask == MaskKind::kSigned});
+  } else {
+    NoiseTile(noise, tile, odds);
+  }
   PhiloxBlocks({noise.seed, Purpose::kDither, 0}, tile * (kTile / 8), kTile / 8,
                words);
   const uint16_t* dither = reinterpret_cast<const uint16_t*>(words);
@@ -148,6 +152,10 @@ HWY_EXPORT(OnesOfContexts);
 
 void BitContextsOf(MaskKind mask, const Noise& noise, uint64_t tile,
                    BitContexts& out) {
+  if (noise.kind == NoiseKind::kNone && mask == MaskKind::kBinary) {
+    out = {};  // what the others come to as well, without drawing it
+    return;
+  }
   HWY_DYNAMIC_DISPATCH(BitContextsOf)(mask, noise, tile, out);
 }
 
@@ -173,6 +181,7 @@ void BitContextsOf(MaskKind mask, const Noise& noise, uint64_t tile,
     const uint64_t i = tile * kTile + j;
     int16_t odd;
     ref::NoiseOdds(noise, i, {&odd, 1});
+    if (noise.kind == NoiseKind::kNone && mask == MaskKind::kSigned) odd = 1;
     const auto w = static_cast<int32_t>(2 * HalfWord(stream, i) + 1);
     const int32_t height =
         mask == MaskKind::kBinary ? w : std::abs(2 * w - (1 << 17));

@@ -16,8 +16,10 @@
 //             e = floor(log2 r)
 //
 // with s = 8, 15, 0 for uniform, gaussian and Bernoulli noise, so that r is
-// below 2^17 and a context below 64: four to an octave. This is part of the
-// wire format (docs/wire-format.md).
+// below 2^17 and a context below 64: four to an octave. Without noise
+// (NoiseKind::kNone) signs have thresholds of the dither alone, odd_i = 1 and s
+// = 0, and other bits none: all have context 0. This is part of the wire format
+// (docs/wire-format.md).
 #pragma once
 
 #include <array>

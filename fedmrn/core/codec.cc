@@ -1,9 +1,13 @@
 #include "fedmrn/core/codec.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/codec_rows.h"
+#include "fedmrn/core/coded_mask.h"
+#include "fedmrn/core/draws.h"
 #include "fedmrn/core/scan.h"
 
 namespace fedmrn {
@@ -50,21 +54,84 @@ Status CheckPayloadBytes(const FrameView& frame, uint64_t expected) {
                           " bytes instead of " + std::to_string(expected));
 }
 
-Status CheckPackedBits(const FrameView& frame) {
-  FEDMRN_TRY(CheckPayloadBytes(frame, BytesForBits(frame.params)));
-  if (!PaddingIsZero(frame.payload, frame.params)) {
+void AppendBits(const EncodeOptions& options, const BitsKind& kind,
+                std::span<const uint32_t> tensors, ByteView bits,
+                FrameHeader& header, Bytes& payload) {
+  if (options.entropy) {
+    const size_t at = payload.size();
+    AppendCodedMask(kind.mask, kind.noise, tensors, bits, payload);
+    if (payload.size() - at < bits.size()) {
+      header.codec_param = kCodedBits;
+      return;
+    }
+    payload.resize(at);
+  }
+  header.codec_param = kPlainBits;
+  payload.insert(payload.end(), bits.begin(), bits.end());
+}
+
+Status CheckBits(const FrameView& frame, size_t at, const BitsKind& kind,
+                 std::span<uint8_t> bits) {
+  if (frame.codec_param > (frame.version == 1 ? kPlainBits : kCodedBits)) {
+    return Error{ErrorCode::kBadValue,
+                 "the coding of bits is 0 or 1, and 0 in version 1",
+                 wire::kCodecParam.offset};
+  }
+  if (frame.codec_param == kPlainBits) {
+    FEDMRN_TRY(CheckPayloadBytes(frame, at + BytesForBits(frame.params)));
+    if (PaddingIsZero(frame.payload, frame.params)) return Ok();
     return PayloadError(frame, ErrorCode::kBadFormat, frame.payload.size() - 1,
                         "bits behind the last parameter are set");
   }
-  return Ok();
+  const Result<uint64_t> ones = DecodeMask(kind.mask, kind.noise, frame.params,
+                                           frame.payload.subspan(at), bits);
+  if (ones) return Ok();
+  return PayloadError(frame, ones.error().code, at + ones.error().offset,
+                      ones.error().message);
 }
 
-double CountOnes(const FrameView& frame) {
-  uint64_t ones = 0;
-  for (uint8_t byte : frame.payload.last(BytesForBits(frame.params))) {
-    ones += static_cast<uint64_t>(std::popcount(byte));
+ByteView UnpackBits(const FrameView& frame, size_t at, const BitsKind& kind,
+                    Bytes& scratch) {
+  if (frame.codec_param == kPlainBits) return frame.payload.subspan(at);
+  if (!frame.unpacked.empty()) return frame.unpacked;
+  scratch.resize(BytesForBits(frame.params));
+  FEDMRN_CHECK(CheckBits(frame, at, kind, scratch).ok());
+  return scratch;
+}
+
+double CountOnes(const FrameView& frame, size_t at, const BitsKind& kind) {
+  if (frame.codec_param == kCodedBits) {
+    return static_cast<double>(DecodeMask(kind.mask, kind.noise, frame.params,
+                                          frame.payload.subspan(at), {})
+                                   .value());
   }
-  return static_cast<double>(ones);
+  return static_cast<double>(
+      CountBits(frame.payload.data() + at, 0, frame.params));
+}
+
+double CountTensors(const FrameView& frame, size_t at) {
+  return frame.codec_param == kPlainBits
+             ? 1.0
+             : static_cast<double>(CodedTensors(frame.payload.subspan(at)));
+}
+
+ParamText DescribeBits(uint32_t param) {
+  return {"coding", param == kPlainBits   ? "one bit a parameter"
+                    : param == kCodedBits ? "entropy-coded"
+                                          : "unknown"};
+}
+
+void PrivateDraws(const EncodeOptions& options, size_t first,
+                  std::span<float> draws) {
+  uint32_t words[kTile];
+  FEDMRN_CHECK(draws.size() == kTile);
+  PhiloxWords({options.draw_seed, Purpose::kEncode, 0}, first / 4, words);
+  for (size_t i = 0; i < kTile; ++i) draws[i] = UniformFromWord(words[i]);
+}
+
+float LargestOf(std::span<const float> values) {
+  return std::bit_cast<float>(LargestMagnitude(
+      reinterpret_cast<const uint8_t*>(values.data()), values.size()));
 }
 
 Status CheckFloats(const FrameView& frame, size_t offset, uint64_t count) {
@@ -144,7 +211,12 @@ Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
                             " instead of " + std::to_string(frame.params));
   }
   const uint64_t scales_end = lengths_end + 4 * scales;
-  FEDMRN_TRY(CheckPayloadBytes(frame, scales_end + packed_bytes));
+  if (packed_bytes != kTheRest) {
+    FEDMRN_TRY(CheckPayloadBytes(frame, scales_end + packed_bytes));
+  } else if (payload.size() < scales_end) {
+    return PayloadError(frame, ErrorCode::kTruncated, payload.size(),
+                        "the payload ends before its scales");
+  }
   FEDMRN_TRY(CheckFloats(frame, lengths_end, scales));
   result.scales = payload.data() + lengths_end;
   for (uint64_t s = 0; s < scales; ++s) {

@@ -41,14 +41,14 @@ enum class PlainKind : uint8_t {
 
 // What encoding needs to know and decoding does not.
 struct EncodeOptions {
-  // Private randomness of the client for stochastic codecs but mrn, whose draws
-  // follow from the noise's seed.
+  // Private randomness of the client for stochastic codecs but mrn and signsgd,
+  // whose draws follow from the header's seed.
   uint64_t draw_seed = 0;
-  // Lengths of the tensors, for codecs with a scale or a table per tensor (mrn,
-  // signsgd, terngrad, drive, eden); they sum to the update's. Empty: one whole
+  // Lengths of the tensors, for codecs with a scale or a table per tensor (all
+  // but the floats); they sum to the update's. Empty: one whole
   // vector.
   std::span<const uint32_t> segments = {};
-  bool entropy = true;     // mrn: entropy-coded where that is shorter
+  bool entropy = true;  // entropy-coded where that is shorter; not drive, eden
   bool stochastic = true;  // mrn: SM; false: DM. mask: draws; false: u > 1/2
   float scale = 0;         // signsgd: the fixed scale a; 0: max|u| per segment
   std::span<const float> scales = {};  // signsgd: one per segment, if not empty

@@ -25,13 +25,17 @@ void DecodeFloat32(const FrameView& frame, std::span<float> out) {
 
 Status EncodeFloat16(FrameHeader&, const EncodeOptions&,
                      std::span<const float> update, Bytes& payload) {
-  for (size_t i = 0; i < update.size(); ++i) {
-    if (std::fabs(update[i]) > kMaxFloat16) {
-      return Error{ErrorCode::kBadValue,
-                   "value " + std::to_string(i) + " exceeds float16's 65504"};
-    }
-    AppendLe(Float16FromFloat(update[i]), payload);
+  if (!(LargestOf(update) <= kMaxFloat16)) {
+    size_t i = 0;
+    while (std::fabs(update[i]) <= kMaxFloat16) ++i;
+    return Error{ErrorCode::kBadValue,
+                 "value " + std::to_string(i) + " exceeds float16's 65504"};
   }
+  std::vector<uint16_t> halves(update.size());
+  for (size_t i = 0; i < update.size(); ++i) {
+    halves[i] = Float16FromFloat(update[i]);
+  }
+  AppendLe(std::span<const uint16_t>(halves), payload);
   return Ok();
 }
 
@@ -47,9 +51,9 @@ Status CheckFloat16(const FrameView& frame) {
 }
 
 void DecodeFloat16(const FrameView& frame, std::span<float> out) {
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = FloatFromFloat16(LoadLe<uint16_t>(frame.payload.data() + 2 * i));
-  }
+  std::vector<uint16_t> halves(out.size());  // aligned
+  std::memcpy(halves.data(), frame.payload.data(), frame.payload.size());
+  for (size_t i = 0; i < out.size(); ++i) out[i] = FloatFromFloat16(halves[i]);
 }
 
 }  // namespace

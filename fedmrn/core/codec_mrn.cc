@@ -9,7 +9,10 @@
 namespace fedmrn {
 namespace {
 
-constexpr uint32_t kPlainBits = 0, kCoded = 1;
+template <MaskKind kKind>
+BitsKind KindOf(const FrameHeader& header) {
+  return {kKind, header.noise};
+}
 
 template <MaskKind kKind>
 Status Encode(FrameHeader& header, const EncodeOptions& options,
@@ -22,48 +25,26 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
                         .noise = header.noise};
   Bytes bits(BytesForBits(update.size()));
   FinalMask(masking, update, bits);
-  if (options.entropy) {
-    const size_t at = payload.size();
-    AppendCodedMask(kKind, header.noise, tensors, bits, payload);
-    if (payload.size() - at < bits.size()) {
-      header.codec_param = kCoded;
-      return Ok();
-    }
-    payload.resize(at);
-  }
-  header.codec_param = kPlainBits;
-  payload.insert(payload.end(), bits.begin(), bits.end());
+  AppendBits(options, KindOf<kKind>(header), tensors, bits, header, payload);
   return Ok();
 }
 
 template <MaskKind kKind>
 Status CheckMask(FrameView& frame, Bytes* scratch) {
-  if (frame.codec_param == kPlainBits) return CheckPackedBits(frame);
-  if (frame.codec_param != kCoded || frame.version == 1) {
-    return Error{ErrorCode::kBadValue,
-                 "a mask's coding is 0 or 1, and 0 in version 1",
-                 wire::kCodecParam.offset};
+  std::span<uint8_t> bits;
+  if (scratch != nullptr && frame.codec_param == kCodedBits) {
+    scratch->resize(BytesForBits(frame.params));
+    bits = *scratch;
   }
-  if (scratch != nullptr) scratch->resize(BytesForBits(frame.params));
-  const std::span<uint8_t> bits =
-      scratch != nullptr ? std::span<uint8_t>(*scratch) : std::span<uint8_t>();
-  const Result<uint64_t> ones =
-      DecodeMask(kKind, frame.noise, frame.params, frame.payload, bits);
+  FEDMRN_TRY(CheckBits(frame, 0, KindOf<kKind>(frame), bits));
   frame.unpacked = bits;
-  if (ones) return Ok();
-  return PayloadError(frame, ones.error().code, ones.error().offset,
-                      ones.error().message);
+  return Ok();
 }
 
 // The mask's packed bits, in the frame or in `scratch`.
 template <MaskKind kKind>
 ByteView MaskBits(const FrameView& frame, Bytes& scratch) {
-  if (frame.codec_param == kPlainBits) return frame.payload;
-  if (!frame.unpacked.empty()) return frame.unpacked;
-  scratch.resize(BytesForBits(frame.params));
-  (void)DecodeMask(kKind, frame.noise, frame.params, frame.payload, scratch)
-      .value();
-  return scratch;
+  return UnpackBits(frame, 0, KindOf<kKind>(frame), scratch);
 }
 
 template <MaskKind kKind>
@@ -78,27 +59,13 @@ void Decode(const FrameView& frame, std::span<float> out) {
   }
 }
 
-ParamText DescribeCoding(uint32_t param) {
-  return {"coding", param == kPlainBits ? "one bit a parameter"
-                    : param == kCoded   ? "entropy-coded"
-                                        : "unknown"};
-}
-
 template <MaskKind kKind>
 constexpr PayloadFact kFacts[] = {
-    {"ones", "share of ones", PayloadFact::Kind::kParams,
-     [](const FrameView& frame) {
-       if (frame.codec_param == kPlainBits) return CountOnes(frame);
-       return static_cast<double>(
-           DecodeMask(kKind, frame.noise, frame.params, frame.payload, {})
-               .value());
-     }},
-    {"segments", "segments", PayloadFact::Kind::kCount,
-     [](const FrameView& frame) {
-       return frame.codec_param == kPlainBits
-                  ? 1.0
-                  : static_cast<double>(CodedTensors(frame.payload));
-     }}};
+    OnesFact([](const FrameView& frame) {
+      return CountOnes(frame, 0, KindOf<kKind>(frame));
+    }),
+    SegmentsFact(
+        [](const FrameView& frame) { return CountTensors(frame, 0); })};
 
 template <MaskKind kKind>
 constexpr Codec Row(CodecId id, std::string_view name,
@@ -114,7 +81,7 @@ constexpr Codec Row(CodecId id, std::string_view name,
           .decode = Decode<kKind>,
           .mask = kKind,
           .addend = MaskBits<kKind>,
-          .describe_param = DescribeCoding,
+          .describe_param = DescribeBits,
           .facts = kFacts<kKind>};
 }
 

@@ -11,6 +11,7 @@
 
 #include "fedmrn/core/codec_rows.h"
 #include "fedmrn/core/hadamard.h"
+#include "fedmrn/core/pack.h"
 #include "fedmrn/core/philox.h"
 
 namespace fedmrn {
@@ -62,11 +63,11 @@ void ApplySigns(uint64_t seed, uint64_t first, float factor,
     const size_t skip = (first + done) % 128;
     const size_t count = std::min(kWords * 32 - skip, x.size() - done);
     PhiloxWords(stream, block, {words, (skip + count + 31) / 32});
-    for (size_t j = 0; j < count; ++j) {
-      const size_t bit = skip + j;
-      const bool plus = words[bit / 32] >> (bit % 32) & 1;
-      x[done + j] *= plus ? factor : -factor;
-    }
+    float signs[kWords * 32];
+    const std::span<float> factors(signs, count);
+    SelectByBits(reinterpret_cast<const uint8_t*>(words), skip, -factor, factor,
+                 factors);
+    for (size_t j = 0; j < count; ++j) x[done + j] *= factors[j];
     done += count;
   }
 }
@@ -75,7 +76,9 @@ float InverseSqrt(size_t n) {
   return static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
 }
 
-// Rotates each block of `x` and calls quantise(r), which returns its scale.
+// Rotates each block of the update, calls quantise(r), which returns its scale
+// and replaces each coordinate by what it is quantised to, 0 to 2^bits - 1, and
+// appends all that.
 template <typename Quantise>
 Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
                     std::span<const float> update, Bytes& payload, int bits,
@@ -84,26 +87,27 @@ Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
       FEDMRN_TRY(SegmentsFor(options, update.size()));
   std::vector<float> rotated(update.begin(), update.end());
   std::vector<float> scales;
-  Bytes packed;
-  packed.reserve(BytesForBits(update.size() * static_cast<uint64_t>(bits)));
-  {
-    BitWriter out(packed);
-    size_t first = 0;
-    for (uint32_t length : segments) {
-      ForEachBlock(length, [&](uint64_t offset, uint64_t size) {
-        const std::span<float> r =
-            std::span(rotated).subspan(first + offset, size);
-        // Scaling first keeps large values from overflowing the sums.
-        ApplySigns(header.noise.seed, first + offset, InverseSqrt(size), r);
-        Hadamard(r);
-        const double scale = quantise(std::span<const float>(r), out);
-        scales.push_back(static_cast<float>(scale));
-      });
-      first += length;
-    }
+  size_t first = 0;
+  for (uint32_t length : segments) {
+    ForEachBlock(length, [&](uint64_t offset, uint64_t size) {
+      const std::span<float> r =
+          std::span(rotated).subspan(first + offset, size);
+      // Scaling first keeps large values from overflowing the sums.
+      ApplySigns(header.noise.seed, first + offset, InverseSqrt(size), r);
+      Hadamard(r);
+      scales.push_back(static_cast<float>(quantise(r)));
+    });
+    first += length;
   }
   FEDMRN_TRY(AppendSegments(segments, scales, payload));
-  AppendLe(std::span<const uint8_t>(packed), payload);
+  if (bits == 1) {
+    const size_t at = payload.size();
+    payload.resize(at + BytesForBits(rotated.size()));
+    PackAbove(rotated, 0.5f, payload.data() + at);
+  } else {
+    BitWriter out(payload);
+    for (float index : rotated) out.Put(static_cast<uint32_t>(index), bits);
+  }
   return Ok();
 }
 
@@ -111,19 +115,23 @@ double SumOfSquares(std::span<const float> r) {
   return LaneSum(r, [](float x) { return double{x} * double{x}; });
 }
 
+double SumOfMagnitudes(std::span<const float> r) {
+  return LaneSum(r, [](float x) { return std::fabs(double{x}); });
+}
+
 Status EncodeDrive(FrameHeader& header, const EncodeOptions& options,
                    std::span<const float> update, Bytes& payload) {
   header.codec_param = options.unbiased ? 1 : 0;
-  return EncodeBlocks(header, options, update, payload, 1,
-                      [&](std::span<const float> r, BitWriter& out) -> double {
-                        for (float x : r) out.Put(x >= 0, 1);
-                        const double l1 = LaneSum(
-                            r, [](float x) { return std::fabs(double{x}); });
-                        if (l1 == 0) return 0;
-                        return options.unbiased
-                                   ? SumOfSquares(r) / l1
-                                   : l1 / static_cast<double>(r.size());
-                      });
+  const auto quantise = [&](std::span<float> r) -> double {
+    const double l1 = SumOfMagnitudes(r);
+    const double scale = l1 == 0 ? 0
+                         : options.unbiased
+                             ? SumOfSquares(r) / l1
+                             : l1 / static_cast<double>(r.size());
+    for (float& x : r) x = x >= 0 ? 1.0f : 0.0f;
+    return scale;
+  };
+  return EncodeBlocks(header, options, update, payload, 1, quantise);
 }
 
 Status EncodeEden(FrameHeader& header, const EncodeOptions& options,
@@ -134,22 +142,25 @@ Status EncodeEden(FrameHeader& header, const EncodeOptions& options,
   }
   header.codec_param = static_cast<uint32_t>(options.bits);
   const Quantiser quantiser(options.bits);
-  return EncodeBlocks(header, options, update, payload, options.bits,
-                      [&](std::span<const float> r, BitWriter& out) -> double {
-                        const double squares = SumOfSquares(r);
-                        const float to_normal =
-                            squares > 0
-                                ? static_cast<float>(std::sqrt(
-                                      static_cast<double>(r.size()) / squares))
-                                : 0;
-                        double dot = 0;
-                        for (float x : r) {
-                          const uint32_t index = quantiser.Index(x * to_normal);
-                          out.Put(index, options.bits);
-                          dot += double{quantiser.centroid[index]} * double{x};
-                        }
-                        return dot > 0 ? squares / dot : 0;
-                      });
+  const auto quantise = [&](std::span<float> r) -> double {
+    const double squares = SumOfSquares(r);
+    const auto size = static_cast<double>(r.size());
+    const float to_normal =
+        squares > 0 ? static_cast<float>(std::sqrt(size / squares)) : 0;
+    double dot = 0;  // <c, r>
+    if (options.bits == 1) {
+      dot = double{kCentroids[0][0]} * SumOfMagnitudes(r);
+      for (float& x : r) x = x * to_normal > 0 ? 1.0f : 0.0f;
+    } else {
+      for (float& x : r) {
+        const uint32_t index = quantiser.Index(x * to_normal);
+        dot += double{quantiser.centroid[index]} * double{x};
+        x = static_cast<float>(index);
+      }
+    }
+    return dot > 0 ? squares / dot : 0;
+  };
+  return EncodeBlocks(header, options, update, payload, options.bits, quantise);
 }
 
 Result<SegmentedPayload> ReadDrive(const FrameView& frame) {
@@ -195,7 +206,12 @@ void DecodeBlocks(const FrameView& frame, const SegmentedPayload& payload,
   for (uint32_t s = 0; s < payload.count; ++s) {
     ForEachBlock(payload.length(s), [&](uint64_t offset, uint64_t size) {
       const std::span<float> x = out.subspan(first + offset, size);
-      for (float& value : x) value = centroids[in.Get(bits)];
+      if (bits == 1) {
+        SelectByBits(payload.packed.data(), first + offset, centroids[0],
+                     centroids[1], x);
+      } else {
+        for (float& value : x) value = centroids[in.Get(bits)];
+      }
       Hadamard(x);
       ApplySigns(frame.noise.seed, first + offset,
                  payload.scale(scale_index++) * InverseSqrt(size), x);
@@ -225,7 +241,13 @@ ParamText DescribeEden(uint32_t param) {
   return {"bits", std::to_string(param) + " a parameter"};
 }
 
-constexpr PayloadFact kDriveFacts[] = {kOnesFact, kSegmentsFact<ReadDrive>,
+double CountDriveOnes(const FrameView& frame) {
+  return static_cast<double>(
+      CountBits(ReadDrive(frame)->packed.data(), 0, frame.params));
+}
+
+constexpr PayloadFact kDriveFacts[] = {OnesFact(CountDriveOnes),
+                                       kSegmentsFact<ReadDrive>,
                                        kLargestScaleFact<ReadDrive>};
 constexpr PayloadFact kEdenFacts[] = {kSegmentsFact<ReadEden>,
                                       kLargestScaleFact<ReadEden>};

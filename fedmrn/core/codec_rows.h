@@ -10,6 +10,9 @@
 
 #include "fedmrn/core/codec.h"
 #include "fedmrn/core/frame.h"
+#include "fedmrn/core/mask.h"
+#include "fedmrn/core/pack.h"
+#include "fedmrn/core/tile.h"
 #include "fedmrn/core/wire.h"
 
 namespace fedmrn {
@@ -40,13 +43,74 @@ ByteView DecodedValues(const FrameView& frame, Bytes& scratch) {
 // Whether a payload of `expected` bytes is there.
 Status CheckPayloadBytes(const FrameView& frame, uint64_t expected);
 
-// Whether the payload is one bit a parameter, the last byte padded with zeros.
-Status CheckPackedBits(const FrameView& frame);
+// Payloads that end in a bit of each parameter, either as they are, the last
+// byte padded with zeros (codec_param 0), or coded (coded_mask.h, codec_param
+// 1). The bits begin `at` bytes into the payload.
+inline constexpr uint32_t kPlainBits = 0, kCodedBits = 1;
 
-// For payloads that end in one bit a parameter: those that are 1.
-double CountOnes(const FrameView& frame);
-inline constexpr PayloadFact kOnesFact = {
-    "ones", "share of ones", PayloadFact::Kind::kParams, CountOnes};
+// What is known of coded bits; see BitContextsOf.
+struct BitsKind {
+  MaskKind mask;
+  Noise noise;
+};
+inline constexpr BitsKind kBitsAlone = {MaskKind::kBinary,
+                                        {NoiseKind::kNone, 0, 0}};
+
+// Appends them coded, if they may be and that is shorter, or as they are; sets
+// header.codec_param.
+void AppendBits(const EncodeOptions& options, const BitsKind& kind,
+                std::span<const uint32_t> tensors, ByteView bits,
+                FrameHeader& header, Bytes& payload);
+// Whether they are sound; writes them to `bits`, if that is not empty, where
+// they are coded.
+Status CheckBits(const FrameView& frame, size_t at, const BitsKind& kind,
+                 std::span<uint8_t> bits);
+// The same for a frame that has passed the check: part of it, or `scratch`.
+ByteView UnpackBits(const FrameView& frame, size_t at, const BitsKind& kind,
+                    Bytes& scratch);
+// Those that are 1.
+double CountOnes(const FrameView& frame, size_t at, const BitsKind& kind);
+ParamText DescribeBits(uint32_t param);
+// The tensors of coded bits; those that are not coded are one.
+double CountTensors(const FrameView& frame, size_t at);
+
+constexpr PayloadFact OnesFact(double (*count)(const FrameView&)) {
+  return {"ones", "share of ones", PayloadFact::Kind::kParams, count};
+}
+constexpr PayloadFact SegmentsFact(double (*count)(const FrameView&)) {
+  return {"segments", "segments", PayloadFact::Kind::kCount, count};
+}
+
+// Bits of the values, each 1 where its draw times the scale of its segment is
+// below it. fill(first, draws) gives the draws of a tile's values.
+template <typename Fill>
+Bytes DrawBits(std::span<const uint32_t> segments,
+               std::span<const float> scales, std::span<const float> values,
+               Fill fill) {
+  Bytes bits(BytesForBits(values.size()));
+  size_t segment = 0, left = segments[0];
+  float draws[kTile];
+  for (size_t first = 0; first < values.size(); first += kTile) {
+    const size_t count = std::min(kTile, values.size() - first);
+    fill(first, std::span<float>(draws));
+    for (size_t i = 0; i < count;) {
+      if (left == 0) left = segments[++segment];
+      const size_t end = i + std::min(left, count - i);
+      left -= end - i;
+      for (const float scale = scales[segment]; i < end; ++i) draws[i] *= scale;
+    }
+    PackLess({draws, count}, values.subspan(first, count),
+             bits.data() + first / 8);
+  }
+  return bits;
+}
+
+// Uniform draws in (0, 1) from the client's own seed.
+void PrivateDraws(const EncodeOptions& options, size_t first,
+                  std::span<float> draws);
+
+// The largest magnitude among values.
+float LargestOf(std::span<const float> values);
 
 // For sparse payloads: the parameters that were kept.
 constexpr PayloadFact KeptFact(double (*count)(const FrameView&)) {
@@ -90,17 +154,18 @@ Result<std::vector<uint32_t>> SegmentsFor(const EncodeOptions& options,
 Status AppendSegments(std::span<const uint32_t> segments,
                       std::span<const float> scales, Bytes& payload);
 
-// Reads and checks all of it; `packed_bytes` must be what is left.
+// Reads and checks all of it; `packed_bytes` must be what is left, unless it is
+// kTheRest.
+inline constexpr uint64_t kTheRest = ~uint64_t{0};
 Result<SegmentedPayload> ReadSegments(const FrameView& frame, ScalePer per,
                                       uint64_t packed_bytes);
 
 // The facts of segmented payloads; kRead is the codec's ReadSegments.
 template <Result<SegmentedPayload> (*kRead)(const FrameView&)>
-inline constexpr PayloadFact kSegmentsFact = {
-    "segments", "segments", PayloadFact::Kind::kCount,
-    [](const FrameView& frame) {
+inline constexpr PayloadFact kSegmentsFact =
+    SegmentsFact([](const FrameView& frame) {
       return static_cast<double>(kRead(frame)->count);
-    }};
+    });
 template <Result<SegmentedPayload> (*kRead)(const FrameView&)>
 inline constexpr PayloadFact kLargestScaleFact = {
     "largest_scale", "largest scale", PayloadFact::Kind::kValue,

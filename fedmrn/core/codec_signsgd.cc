@@ -2,16 +2,29 @@
 //   u_hat = a*s,  P(s = +1) = clip(1/2 + u/(2a), 0, 1),
 // with a fixed a (options.scale), an a per segment that the client has learned
 // (options.scales, FedBAT) or a = max|u| of the segment. With a fixed a it is
-// exactly signed stochastic masking with Bernoulli noise of magnitude a.
+// exactly signed stochastic masking with Bernoulli noise of magnitude a. The
+// draws are a dither of the frame's seed, which the receiver knows (coded
+// signs, bit_context.h).
 #include <cmath>
 
 #include "fedmrn/core/codec_rows.h"
-#include "fedmrn/core/draws.h"
+#include "fedmrn/core/philox.h"
 
 namespace fedmrn {
 namespace {
 
-Status Encode(FrameHeader&, const EncodeOptions& options,
+BitsKind KindOf(const FrameHeader& header) {
+  return {MaskKind::kSigned, {NoiseKind::kNone, 0, header.noise.seed}};
+}
+
+// In (-1, 1), from 16 bits of dither.
+float Centred(uint32_t half_word) {
+  return static_cast<float>(static_cast<int32_t>(2 * half_word + 1)) *
+             0x1p-16f -
+         1;
+}
+
+Status Encode(FrameHeader& header, const EncodeOptions& options,
               std::span<const float> update, Bytes& payload) {
   const std::vector<uint32_t> segments =
       FEDMRN_TRY(SegmentsFor(options, update.size()));
@@ -29,65 +42,75 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
       return Error{ErrorCode::kBadValue, "the scale must be finite and >= 0"};
     }
     if (scale == 0 && !given) {
-      for (float u : update.subspan(first, length)) {
-        scale = std::max(scale, std::fabs(u));
-      }
+      scale = LargestOf(update.subspan(first, length));
     }
     scales.push_back(scale);
     first += length;
   }
   FEDMRN_TRY(AppendSegments(segments, scales, payload));
 
-  DrawReader draws({options.draw_seed, Purpose::kEncode, 0});
-  BitWriter bits(payload);
-  size_t i = 0;
-  for (size_t s = 0; s < segments.size(); ++s) {
-    for (const size_t end = i + segments[s]; i < end; ++i) {
-      const bool positive =
-          CentredFromWord(draws.Next()) * scales[s] < update[i];
-      bits.Put(positive, 1);
-    }
-  }
+  const PhiloxStream dither{header.noise.seed, Purpose::kDither, 0};
+  const Bytes packed = DrawBits(segments, scales, update,
+                                [&](size_t at, std::span<float> draws) {
+                                  uint32_t words[kTile / 2];
+                                  PhiloxWords(dither, at / 8, words);
+                                  for (size_t i = 0; i < kTile / 2; ++i) {
+                                    draws[2 * i] = Centred(words[i] & 0xFFFF);
+                                    draws[2 * i + 1] = Centred(words[i] >> 16);
+                                  }
+                                });
+  AppendBits(options, KindOf(header), segments, packed, header, payload);
   return Ok();
 }
 
 Result<SegmentedPayload> Read(const FrameView& frame) {
-  return ReadSegments(frame, ScalePer::kSegment, BytesForBits(frame.params));
+  return ReadSegments(frame, ScalePer::kSegment, kTheRest);
+}
+
+// Where the signs begin.
+size_t SignsAt(const FrameView& frame, const SegmentedPayload& payload) {
+  return frame.payload.size() - payload.packed.size();
 }
 
 Status Check(const FrameView& frame) {
   const SegmentedPayload payload = FEDMRN_TRY(Read(frame));
-  if (!PaddingIsZero(payload.packed, frame.params)) {
-    return PayloadError(frame, ErrorCode::kBadFormat, frame.payload.size() - 1,
-                        "bits behind the last parameter are set");
-  }
-  return Ok();
+  return CheckBits(frame, SignsAt(frame, payload), KindOf(frame), {});
 }
 
 void Decode(const FrameView& frame, std::span<float> out) {
   const SegmentedPayload payload = Read(frame).value();
+  Bytes scratch;
+  const ByteView signs =
+      UnpackBits(frame, SignsAt(frame, payload), KindOf(frame), scratch);
   size_t i = 0;
   for (uint32_t s = 0; s < payload.count; ++s) {
     const float scale = payload.scale(s);
-    for (const size_t end = i + payload.length(s); i < end; ++i) {
-      out[i] = TestBit(payload.packed.data(), i) ? scale : -scale;
-    }
+    const uint32_t length = payload.length(s);
+    SelectByBits(signs.data(), i, -scale, scale, out.subspan(i, length));
+    i += length;
   }
 }
 
-constexpr PayloadFact kFacts[] = {kOnesFact, kSegmentsFact<Read>,
-                                  kLargestScaleFact<Read>};
+constexpr PayloadFact kFacts[] = {
+    OnesFact([](const FrameView& frame) {
+      return CountOnes(frame, SignsAt(frame, Read(frame).value()),
+                       KindOf(frame));
+    }),
+    kSegmentsFact<Read>, kLargestScaleFact<Read>};
 
 }  // namespace
 
 extern const Codec kSignSgdCodec = {
     .id = CodecId::kSignSgd,
     .name = "signsgd",
-    .summary = "stochastic signs, 1 bit each",
+    .summary = "stochastic signs, at most 1 bit each",
+    .uses_seed = true,
+    .uses_param = true,
     .encode = Encode,
     .validate = Validate<Check>,
     .decode = Decode,
     .addend = DecodedValues<Decode>,
+    .describe_param = DescribeBits,
     .facts = kFacts,
 };
 

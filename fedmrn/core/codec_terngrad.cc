@@ -5,14 +5,13 @@
 //   u8 share of non-zeros * segments | u32 bytes | t != 0, coded (rans.h)
 //   | t > 0 of those that are not zero, packed bits
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "fedmrn/core/bit_context.h"
 #include "fedmrn/core/codec_rows.h"
 #include "fedmrn/core/coded_mask.h"
-#include "fedmrn/core/draws.h"
 #include "fedmrn/core/rans.h"
-#include "fedmrn/core/tile.h"
 
 namespace fedmrn {
 namespace {
@@ -29,37 +28,40 @@ int Trit(uint8_t byte, size_t j) { return byte / kPowers[j] % 3 - 1; }
 
 constexpr uint32_t kPacked = 0, kCoded = 1;
 
-Bytes PackTrits(std::span<const int8_t> trits) {
-  Bytes packed(TritBytes(trits.size()), kZeroTrits);
-  for (size_t i = 0; i < trits.size(); ++i) {
+// Trits as bits: which are not zero, and which of all values are positive.
+struct Trits {
+  Bytes kept, positive;
+};
+
+Bytes PackTrits(uint64_t params, const Trits& trits) {
+  Bytes packed(TritBytes(params), kZeroTrits);
+  for (size_t i = 0; i < params; ++i) {
+    if (!TestBit(trits.kept.data(), i)) continue;
+    const uint8_t power = kPowers[i % kTritsPerByte];
     uint8_t& byte = packed[i / kTritsPerByte];
-    byte = static_cast<uint8_t>(byte + trits[i] * kPowers[i % kTritsPerByte]);
+    byte = static_cast<uint8_t>(
+        TestBit(trits.positive.data(), i) ? byte + power : byte - power);
   }
   return packed;
 }
 
-Bytes CodeTrits(std::span<const uint32_t> segments,
-                std::span<const int8_t> trits) {
-  Bytes coded, kept(BytesForBits(trits.size())), signs;
-  std::vector<RansOnes> ones(trits.size());
+Bytes CodeTrits(std::span<const uint32_t> segments, const Trits& trits) {
+  Bytes coded, signs;
   {
     BitWriter sign_bits(signs);
-    size_t i = 0;
-    for (uint32_t length : segments) {
-      uint64_t nonzero = 0;
-      for (size_t j = i; j < i + length; ++j) {
-        if (trits[j] == 0) continue;
-        ++nonzero;
-        kept[j / 8] |= static_cast<uint8_t>(1u << j % 8);
-        sign_bits.Put(trits[j] > 0, 1);
-      }
-      coded.push_back(BestTableByte(length - nonzero, nonzero));
-      std::fill_n(ones.begin() + i, length, OnesOfByte(coded.back()));
-      i += length;
-    }
+    ForEachOne(trits.kept, [&](size_t i) {
+      sign_bits.Put(TestBit(trits.positive.data(), i), 1);
+    });
+  }
+  std::vector<RansOnes> ones;
+  for (uint32_t length : segments) {
+    const uint64_t nonzero =
+        CountBits(trits.kept.data(), ones.size(), ones.size() + length);
+    coded.push_back(BestTableByte(length - nonzero, nonzero));
+    ones.insert(ones.end(), length, OnesOfByte(coded.back()));
   }
   RansEncoder encoder;
-  encoder.Put(0, ones, kept.data());
+  encoder.Put(0, ones, trits.kept.data());
   Bytes kept_coded;
   encoder.Finish(kept_coded);
   AppendLe(static_cast<uint32_t>(kept_coded.size()), coded);
@@ -79,8 +81,7 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
   size_t first = 0;
   for (uint32_t length : segments) {
     const std::span<const float> u = update.subspan(first, length);
-    float largest = 0;
-    for (float value : u) largest = std::max(largest, std::fabs(value));
+    float largest = LargestOf(u);
     if (options.clip > 0) {
       const double mean =
           LaneSum(u, [](float x) { return double{x}; }) / length;
@@ -98,98 +99,104 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
   }
   FEDMRN_TRY(AppendSegments(segments, scales, payload));
 
-  DrawReader draws({options.draw_seed, Purpose::kEncode, 0});
-  std::vector<int8_t> trits(update.size());
-  size_t i = 0;
-  for (size_t s = 0; s < segments.size(); ++s) {
-    for (const size_t end = i + segments[s]; i < end; ++i) {
-      const float u = update[i];
-      // |u| beyond the scale is clipped: the draw is then always below it.
-      if (UniformFromWord(draws.Next()) * scales[s] < std::fabs(u)) {
-        trits[i] = u > 0 ? 1 : -1;
-      }
-    }
+  Trits trits;
+  trits.positive.resize(BytesForBits(update.size()));
+  PackAbove(update, 0, trits.positive.data());
+  std::vector<float> magnitudes(update.size());
+  for (size_t i = 0; i < update.size(); ++i) {
+    magnitudes[i] = std::fabs(update[i]);
   }
-  Bytes packed = PackTrits(trits);
+  // |u| beyond the scale is clipped: the draw is then always below it.
+  trits.kept = DrawBits(segments, scales, magnitudes,
+                        [&](size_t at, std::span<float> draws) {
+                          PrivateDraws(options, at, draws);
+                        });
+  Bytes packed;
   header.codec_param = kPacked;
   if (options.entropy) {
-    Bytes coded = CodeTrits(segments, trits);
-    if (coded.size() < packed.size()) {
-      header.codec_param = kCoded;
-      packed = std::move(coded);
-    }
+    packed = CodeTrits(segments, trits);
+    if (packed.size() < TritBytes(update.size())) header.codec_param = kCoded;
   }
+  if (header.codec_param == kPacked) packed = PackTrits(update.size(), trits);
   payload.insert(payload.end(), packed.begin(), packed.end());
   return Ok();
 }
 
 Result<SegmentedPayload> Read(const FrameView& frame) {
-  uint64_t packed_bytes = TritBytes(frame.params);
-  if (frame.codec_param == kCoded && frame.payload.size() >= 4) {
-    // As long as it may be: what is in it says how long it is.
-    const uint64_t scales_end =
-        4 + uint64_t{8} * LoadLe<uint32_t>(frame.payload.data());
-    packed_bytes = frame.payload.size() -
-                   std::min<uint64_t>(frame.payload.size(), scales_end);
-  }
-  return ReadSegments(frame, ScalePer::kSegment, packed_bytes);
+  return ReadSegments(
+      frame, ScalePer::kSegment,
+      frame.codec_param == kCoded ? kTheRest : TritBytes(frame.params));
 }
 
-// Calls visit(i, scale, trit) for the parameters in order. Fails where the
-// coded trits do not fit the payload.
+// Where the parts of coded trits are, once they are known to be there.
+struct CodedTrits {
+  size_t coded_at;  // in payload.packed
+  ByteView coded;   // which are not zero
+  ByteView signs;   // of these
+};
+
+Result<CodedTrits> FindCodedTrits(const FrameView& frame,
+                                  const SegmentedPayload& payload) {
+  const size_t at = size_t{payload.count} + 4;
+  if (payload.packed.size() >= at) {
+    const auto bytes = LoadLe<uint32_t>(payload.packed.data() + payload.count);
+    if (bytes <= payload.packed.size() - at) {
+      return CodedTrits{at, payload.packed.subspan(at, bytes),
+                        payload.packed.subspan(at + bytes)};
+    }
+  }
+  return PayloadError(
+      frame, ErrorCode::kBadFormat,
+      frame.payload.size() - payload.packed.size() +
+          std::min<size_t>(payload.count, payload.packed.size()),
+      "the coded trits do not fit the payload");
+}
+
+// Calls visit(i) for the coded trits that are not zero, in order. Fails where
+// the trits do not fit the payload.
 template <typename Visit>
 Status ForEachCodedTrit(const FrameView& frame, const SegmentedPayload& payload,
                         Visit visit) {
-  const size_t start = frame.payload.size() - payload.packed.size();
-  const auto fail = [&](ErrorCode code, size_t offset, const char* message) {
-    return PayloadError(frame, code, start + offset, message);
+  const CodedTrits trits = FEDMRN_TRY(FindCodedTrits(frame, payload));
+  const size_t coded_at =
+      frame.payload.size() - payload.packed.size() + trits.coded_at;
+  const auto fail = [&](ErrorCode code, size_t offset, std::string message) {
+    return PayloadError(frame, code, coded_at + offset, std::move(message));
   };
-  const size_t coded_at = size_t{payload.count} + 4;
-  if (payload.packed.size() < coded_at ||
-      LoadLe<uint32_t>(payload.packed.data() + payload.count) >
-          payload.packed.size() - coded_at) {
-    return fail(ErrorCode::kBadFormat,
-                std::min<size_t>(payload.count, payload.packed.size()),
-                "the coded trits do not fit the payload");
-  }
-  const size_t coded_bytes =
-      LoadLe<uint32_t>(payload.packed.data() + payload.count);
-  Result<RansDecoder> decoder =
-      RansDecoder::Create(payload.packed.subspan(coded_at, coded_bytes));
+  Result<RansDecoder> decoder = RansDecoder::Create(trits.coded);
   if (!decoder) {
-    return PayloadError(frame, decoder.error().code,
-                        start + coded_at + decoder.error().offset,
-                        decoder.error().message);
+    const Error& error = decoder.error();
+    return fail(error.code, error.offset, error.message);
   }
-  const ByteView sign_bytes = payload.packed.subspan(coded_at + coded_bytes);
-  BitReader signs(sign_bytes);
   RansOnes ones[kTile];
   uint8_t kept[kTile / 8];
-  uint32_t segment = 0, left = payload.length(0);
+  uint64_t signs = 0;
+  uint32_t segment = 0;
+  size_t left = payload.length(0);
   for (uint64_t first = 0; first < frame.params; first += kTile) {
     const size_t count = std::min<uint64_t>(kTile, frame.params - first);
-    float scales[kTile];
-    for (size_t i = 0; i < count; ++i, --left) {
+    for (size_t i = 0; i < count;) {
       if (left == 0) left = payload.length(++segment);
-      ones[i] = OnesOfByte(payload.packed[segment]);
-      scales[i] = payload.scale(segment);
+      const size_t run = std::min(left, count - i);
+      std::fill_n(ones + i, run, OnesOfByte(payload.packed[segment]));
+      left -= run;
+      i += run;
     }
-    if (!decoder->Get({ones, count}, {kept, BytesForBits(count)})) {
-      return fail(ErrorCode::kTruncated, coded_at + coded_bytes,
+    const std::span<uint8_t> bits(kept, BytesForBits(count));
+    if (!decoder->Get({ones, count}, bits)) {
+      return fail(ErrorCode::kTruncated, trits.coded.size(),
                   "the coded trits end too early");
     }
-    for (size_t i = 0; i < count; ++i) {
-      const int trit = !TestBit(kept, i) ? 0 : signs.Get(1) == 1 ? 1 : -1;
-      visit(first + i, scales[i], trit);
-    }
+    signs += CountBits(kept, 0, count);
+    ForEachOne(bits, [&](size_t i) { visit(first + i); });
   }
   if (!decoder->AtEnd()) {
-    return fail(ErrorCode::kBadFormat, coded_at,
+    return fail(ErrorCode::kBadFormat, 0,
                 "the coded trits do not end where the vector does");
   }
-  if (signs.overrun() || BytesForBits(signs.position()) != sign_bytes.size() ||
-      !PaddingIsZero(sign_bytes, signs.position())) {
-    return fail(ErrorCode::kBadFormat, coded_at + coded_bytes,
+  if (BytesForBits(signs) != trits.signs.size() ||
+      !PaddingIsZero(trits.signs, signs)) {
+    return fail(ErrorCode::kBadFormat, trits.coded.size(),
                 "there are not as many signs as trits that are not zero");
   }
   return Ok();
@@ -203,7 +210,7 @@ Status Check(const FrameView& frame) {
   }
   const SegmentedPayload payload = FEDMRN_TRY(Read(frame));
   if (frame.codec_param == kCoded) {
-    return ForEachCodedTrit(frame, payload, [](size_t, float, int) {});
+    return ForEachCodedTrit(frame, payload, [](size_t) {});
   }
   const size_t start = frame.payload.size() - payload.packed.size();
   for (size_t b = 0; b < payload.packed.size(); ++b) {
@@ -223,35 +230,41 @@ Status Check(const FrameView& frame) {
   return Ok();
 }
 
-// The same for a frame that has passed the check.
+// For a frame that has passed the check: calls visit(i, scale, positive) for
+// the trits that are not zero, in order.
 template <typename Visit>
 void ForEachTrit(const FrameView& frame, Visit visit) {
   const SegmentedPayload payload = Read(frame).value();
+  uint32_t segment = 0;
+  uint64_t end = payload.length(0);
+  const auto with_scale = [&](size_t i, bool positive) {
+    while (i >= end) end += payload.length(++segment);
+    visit(i, payload.scale(segment), positive);
+  };
   if (frame.codec_param == kCoded) {
-    (void)ForEachCodedTrit(frame, payload, visit).value();
+    const uint8_t* signs = FindCodedTrits(frame, payload).value().signs.data();
+    uint64_t sign = 0;
+    (void)ForEachCodedTrit(frame, payload, [&](size_t i) {
+      with_scale(i, TestBit(signs, sign++));
+    }).value();
     return;
   }
-  size_t i = 0;
-  for (uint32_t s = 0; s < payload.count; ++s) {
-    const float scale = payload.scale(s);
-    for (const size_t end = i + payload.length(s); i < end; ++i) {
-      visit(i, scale,
-            Trit(payload.packed[i / kTritsPerByte], i % kTritsPerByte));
-    }
+  for (size_t i = 0; i < frame.params; ++i) {
+    const int trit = Trit(payload.packed[i / kTritsPerByte], i % kTritsPerByte);
+    if (trit != 0) with_scale(i, trit > 0);
   }
 }
 
 void Decode(const FrameView& frame, std::span<float> out) {
-  ForEachTrit(frame, [&](size_t i, float scale, int trit) {
-    out[i] = scale * static_cast<float>(trit);
+  std::fill(out.begin(), out.end(), 0.0f);
+  ForEachTrit(frame, [&](size_t i, float scale, bool positive) {
+    out[i] = positive ? scale : -scale;
   });
 }
 
 double CountKept(const FrameView& frame) {
   uint64_t kept = 0;
-  ForEachTrit(frame, [&](size_t, float scale, int trit) {
-    kept += scale != 0 && trit != 0;
-  });
+  ForEachTrit(frame, [&](size_t, float scale, bool) { kept += scale != 0; });
   return static_cast<double>(kept);
 }
 

@@ -116,7 +116,8 @@ TEST_P(EveryCodec, SegmentsChangeNothingButScales) {
   const uint32_t wrong[] = {288, 700};
   options.segments = wrong;
   const auto refused = EncodeFrame(HeaderFor(GetParam()), options, update, {});
-  // Codecs without scales do not look at segments; the others must refuse.
+  // Codecs without scales or tables do not look at segments; the others must
+  // refuse.
   EXPECT_EQ(refused.ok(), FindFact(GetParam(), "segments") == nullptr);
 }
 
@@ -315,7 +316,7 @@ TEST(Facts, SegmentsAndTheLargestScale) {
   options.scales = scales;
   const std::vector<float> update = Normal(1, 31, 0.1f);
   for (const char* codec : {"signsgd", "terngrad", "drive", "eden"}) {
-    EXPECT_EQ(FactOf(codec, "segments", options, update), 2);
+    EXPECT_EQ(FactOf(codec, "segments", options, update), 2) << codec;
     EXPECT_GT(FactOf(codec, "largest_scale", options, update), 0);
   }
   EXPECT_EQ(FactOf("signsgd", "largest_scale", options, update), 0.75);
@@ -350,13 +351,21 @@ TEST(WireCost, BitsPerParameter) {
   // The entropy of which are zero, 68 %, and a bit for each other one's sign.
   options.entropy = true;
   EXPECT_NEAR(bits("terngrad"), 0.902 + 0.318, 0.01);
+  // With a scale of 2.5 times the update's deviation the law says 0.513: the
+  // entropy of a bit given its dither v, 0.4 * integral of h(Q(z)), z to 2.5.
+  options.scale = 0.005f;
+  EXPECT_NEAR(bits("signsgd"), 0.517, 0.005);
+  options.scale = 0;
   // Blocks by binary digits: no padding, where padding would cost 1.777.
   EXPECT_NEAR(bits("drive"), 1, 0.002);
   for (int b = 1; b <= 4; ++b) {
     options.bits = b;
     EXPECT_NEAR(bits("eden"), b, 0.002);
   }
-  // 3 % of fp32 values, 0.960, and Rice-coded gaps, 0.1978.
+  // 3 % of fp32 values, 0.960, and which these are, whose entropy is 0.1944;
+  // or Rice-coded gaps, 0.1978.
+  EXPECT_NEAR(bits("topk"), 0.960 + 0.1944 + 0.003, 0.001);
+  options.entropy = false;
   EXPECT_NEAR(bits("topk"), 1.158, 0.002);
 }
 
@@ -537,19 +546,92 @@ TEST(TernGrad, PublishedNumbersOnGaussianInput) {
   EXPECT_NEAR(Dot(x, y) / SquaredNorm(x), 0.988, 0.005);
 }
 
+// As updates are: some tensors move more than others.
+constexpr uint32_t kUnevenSegments[] = {300, 1, 19702};
+std::vector<float> Uneven(uint64_t seed, float scale) {
+  std::vector<float> x = Normal(seed, 20003, scale);
+  for (size_t i = 0; i < kUnevenSegments[0]; ++i) x[i] *= 100;
+  return x;
+}
+
 // Another coding, the same values.
-TEST(TernGrad, CodingChangesNothingButBytes) {
-  const uint32_t segments[] = {2000, 1, 3002};
-  EncodeOptions coded, packed;
-  coded.segments = packed.segments = segments;
-  packed.entropy = false;
-  const std::vector<float> x = Normal(12, 5003);
-  const Bytes a = EncodeFrame(HeaderFor("terngrad"), coded, x, {}).value();
-  const Bytes b = EncodeFrame(HeaderFor("terngrad"), packed, x, {}).value();
-  EXPECT_LT(a.size(), b.size());
-  ExpectSameBits(Decode(a), Decode(b));
-  EXPECT_EQ(FactOf("terngrad", "kept", coded, x),
-            FactOf("terngrad", "kept", packed, x));
+TEST(Coding, ChangesNothingButBytes) {
+  const struct {
+    const char* codec;
+    const char* fact;
+    float scale;
+  } kCoded[] = {{"terngrad", "kept", 1},
+                {"topk", "kept", 1},
+                {"signsgd", "ones", 1},
+                {"mask", "ones", 0.2f}};
+  for (const auto& [codec, fact, scale] : kCoded) {
+    SCOPED_TRACE(codec);
+    EncodeOptions coded, packed;
+    coded.segments = packed.segments = kUnevenSegments;
+    packed.entropy = false;
+    const std::vector<float> x = Uneven(12, scale);
+    const Bytes a = EncodeFrame(HeaderFor(codec), coded, x, {}).value();
+    const Bytes b = EncodeFrame(HeaderFor(codec), packed, x, {}).value();
+    EXPECT_EQ(ParseFrame(a)->codec_param, 1u);
+    EXPECT_EQ(ParseFrame(b)->codec_param, 0u);
+    EXPECT_LT(a.size(), b.size());
+    ExpectSameBits(Decode(a), Decode(b));
+    EXPECT_EQ(FactOf(codec, fact, coded, x), FactOf(codec, fact, packed, x));
+    EXPECT_EQ(FactOf(codec, "segments", coded, x), 3);
+  }
+}
+
+// Of the codecs whose bits are coded as masks are; coded_mask_test.cc has what
+// a coded mask itself may not be.
+TEST(Coding, RefusesWhatCannotBeWithWhatAndWhere) {
+  for (const char* codec : {"mask", "signsgd", "topk"}) {
+    SCOPED_TRACE(codec);
+    EncodeOptions options;
+    options.segments = kUnevenSegments;
+    const Bytes good =
+        EncodeFrame(HeaderFor(codec), options, Uneven(12, 0.2f), {}).value();
+    const auto expect = [&](size_t at, uint32_t value, size_t bytes,
+                            const char* words) {
+      Bytes bad = good;
+      std::memcpy(bad.data() + at, &value, bytes);
+      wire::StoreChecksum(bad);
+      const auto parsed = ParseFrame(bad);
+      ASSERT_FALSE(parsed.ok()) << words;
+      EXPECT_NE(parsed.error().message.find(words), std::string::npos)
+          << parsed.error().message;
+      EXPECT_LE(parsed.error().offset, good.size());
+    };
+    // Where the coded bits begin: behind count, lengths and scales; behind the
+    // kept values.
+    const std::string_view name = codec;
+    const size_t at =
+        wire::kPayload +
+        (name == "mask" ? 0
+         : name == "signsgd"
+             ? 4 + 3 * 8
+             : 4 + 4 * LoadLe<uint32_t>(good.data() + wire::kPayload));
+    ASSERT_EQ(LoadLe<uint32_t>(good.data() + at), 3u);
+    const size_t tables = at + 4 + 3 * 4;
+    size_t states = tables;
+    for (int tensor = 0; tensor < 3; ++tensor) states += 1 + good[states];
+    expect(wire::kCodecParam.offset, 2, 4, "0 or 1");
+    expect(wire::kCodecParam.offset, 0, 4, "");
+    expect(wire::kVersion.offset, 1, 1, "");
+    expect(at, 0, 4, "0 tensors");
+    expect(at, 0xFFFFFFFF, 4, "tensors do not fit");
+    expect(at + 4, 299, 4, "sum to 20002");
+    expect(tables, 65, 1, "more than 64");
+    expect(states, 0, 4, "state 0");
+    expect(tables + 1, good[tables + 1] ^ 0x40u, 1, "");
+    expect(
+        good.size() - kFrameChecksumBytes - 1,
+        LoadLe<uint8_t>(good.data() + good.size() - kFrameChecksumBytes - 1) ^
+            0xFFu,
+        1, "");
+    for (size_t n = 0; n < good.size(); n += 7) {
+      ASSERT_FALSE(ParseFrame(ByteView(good).first(n)).ok()) << n;
+    }
+  }
 }
 
 TEST(TernGrad, RefusesBadCodingWithWhatAndWhere) {
@@ -631,7 +713,6 @@ TEST(SignSgd, FixedScaleIsSignedMaskingWithBernoulliNoise) {
   const std::vector<float> x(kParams, 0.002f);
   EncodeOptions options;
   options.scale = 0.005f;
-  options.draw_seed = 31;
   FrameHeader masked = HeaderFor("mrn-signed");
   masked.noise = {NoiseKind::kBernoulli, 0.005f, 12345};
   for (const auto& out : {RoundTrip(HeaderFor("signsgd"), options, x),
@@ -646,6 +727,18 @@ TEST(SignSgd, FixedScaleIsSignedMaskingWithBernoulliNoise) {
   }
 }
 
+// Given the seed a mask with Bernoulli noise of 1 in all its draws has the same
+// dither: the signs are those of the masked noise.
+TEST(SignSgd, DrawsAsSignedMasksDo) {
+  const std::vector<float> x = Normal(24, 5003, 0.004f);
+  EncodeOptions options;
+  options.scale = 0.005f;
+  FrameHeader masked = HeaderFor("mrn-signed", 77);
+  masked.noise = {NoiseKind::kBernoulli, 0.005f, 77};
+  ExpectSameBits(RoundTrip(HeaderFor("signsgd", 77), options, x),
+                 RoundTrip(masked, options, x));
+}
+
 TEST(SignSgd, MaxScaleIsUnbiased) {
   const std::vector<float> x = Normal(23, 200, 0.01f);
   std::vector<double> mean(x.size());
@@ -653,8 +746,8 @@ TEST(SignSgd, MaxScaleIsUnbiased) {
   float scale = 0;
   EncodeOptions options;
   for (int r = 0; r < kDraws; ++r) {
-    options.draw_seed = r;
-    const auto y = RoundTrip(HeaderFor("signsgd"), options, x);
+    const auto y =
+        RoundTrip(HeaderFor("signsgd", static_cast<uint64_t>(r)), options, x);
     scale = std::fabs(y[0]);
     for (size_t i = 0; i < x.size(); ++i) mean[i] += double{y[i]} / kDraws;
   }
@@ -681,12 +774,44 @@ TEST(TopK, KeepsTheLargestAndBreaksTiesByIndex) {
 TEST(TopK, ThePapersCounts) {
   for (const auto& [d, k] :
        {std::pair<size_t, uint32_t>{389920, 11698}, {398176, 11945}}) {
+    EncodeOptions options;
+    options.entropy = false;
     const Bytes frame =
-        EncodeFrame(HeaderFor("topk"), {}, Normal(1, d), {}).value();
+        EncodeFrame(HeaderFor("topk"), options, Normal(1, d), {}).value();
     EXPECT_EQ(LoadLe<uint32_t>(frame.data() + kFrameHeaderBytes), k);
     // Rice parameter 4 is the best at 3 %.
     EXPECT_EQ(LoadLe<uint32_t>(frame.data() + kFrameHeaderBytes + 4), 4u);
   }
+}
+
+TEST(TopK, AsManyPositionsAsValues) {
+  EncodeOptions options;
+  options.segments = kUnevenSegments;
+  const Bytes frame =
+      EncodeFrame(HeaderFor("topk"), options, Uneven(1, 1), {}).value();
+  const auto k = LoadLe<uint32_t>(frame.data() + wire::kPayload);
+  Bytes fewer = frame;
+  StoreLe(k - 1, fewer.data() + wire::kPayload);
+  // Without the first value, too.
+  fewer.erase(fewer.begin() + wire::kPayload + 4,
+              fewer.begin() + wire::kPayload + 8);
+  wire::kPayloadBytes.Store(wire::kPayloadBytes.Load(frame.data()) - 4,
+                            fewer.data());
+  wire::StoreChecksum(fewer);
+  const auto parsed = ParseFrame(fewer);
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_NE(parsed.error().message.find("positions for"), std::string::npos)
+      << parsed.error().message;
+}
+
+// Where next to nothing is kept, gaps are shorter than bits.
+TEST(TopK, TakesTheShorterCoding) {
+  const std::vector<float> x = Normal(1, 200000);
+  EncodeOptions options;
+  options.keep = 1e-5;
+  EXPECT_EQ(ParseFrame(EncodeFrame(HeaderFor("topk"), options, x, {}).value())
+                ->codec_param,
+            0u);
 }
 
 TEST(TopK, RefusesASillyShare) {

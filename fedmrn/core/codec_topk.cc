@@ -3,20 +3,30 @@
 //   u32 k | u32 rice parameter p | f32 value * k | Rice-coded gaps
 // A gap is the number of dropped parameters before a kept one. It is coded as
 // gap >> p one bits, a zero bit, then the p low bits of the gap, all least
-// significant bit first.
+// significant bit first. Or, codec_param 1 and usually shorter,
+//   u32 k | f32 value * k | "parameter i is kept", coded bits (coded_mask.h)
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "fedmrn/core/codec_rows.h"
+#include "fedmrn/core/coded_mask.h"
 
 namespace fedmrn {
 namespace {
 
 constexpr uint32_t kMaxRice = 31;
 constexpr size_t kRiceOffset = 4;
-constexpr size_t kFixedBytes = 8;
+constexpr uint32_t kRice = kPlainBits, kCoded = kCodedBits;
+
+// Where the values begin; the positions are behind them.
+constexpr size_t kRiceValuesAt = 8, kCodedValuesAt = 4;
+size_t ValuesAt(const FrameView& frame) {
+  return frame.codec_param == kCoded ? kCodedValuesAt : kRiceValuesAt;
+}
 
 uint32_t KeptValues(const FrameView& frame) {
   return LoadLe<uint32_t>(frame.payload.data());
@@ -32,43 +42,81 @@ uint64_t RiceBits(std::span<const uint32_t> gaps, uint32_t p) {
   return bits;
 }
 
-Status Encode(FrameHeader&, const EncodeOptions& options,
+// Which of the values are the k of largest magnitude, as packed bits.
+Bytes LargestValues(std::span<const float> update, size_t k) {
+  std::vector<float> magnitudes(update.size());
+  for (size_t i = 0; i < update.size(); ++i) {
+    magnitudes[i] = std::fabs(update[i]);
+  }
+  // The bits of magnitudes are in the same order as these. Their upper ones,
+  // exponent and the mantissa's first three, tell in which cell the k-th is.
+  constexpr int kCellBits = 20;
+  const auto cell_of = [](float magnitude) {
+    return std::bit_cast<uint32_t>(magnitude) >> kCellBits;
+  };
+  std::array<size_t, size_t{1} << (31 - kCellBits)> counts{};
+  for (float magnitude : magnitudes) ++counts[cell_of(magnitude)];
+  uint32_t cell = counts.size() - 1;
+  size_t rank = k - 1;  // of the k-th in its cell, at last
+  while (rank >= counts[cell]) rank -= counts[cell--];
+  std::vector<float> candidates;
+  for (float magnitude : magnitudes) {
+    if (cell_of(magnitude) == cell) candidates.push_back(magnitude);
+  }
+  const auto kth = candidates.begin() + static_cast<ptrdiff_t>(rank);
+  std::nth_element(candidates.begin(), kth, candidates.end(), std::greater<>());
+  const float threshold = *kth;
+
+  Bytes kept(BytesForBits(update.size()));
+  PackAbove(magnitudes, threshold, kept.data());
+  size_t ties = k - CountBits(kept.data(), 0, update.size());
+  for (size_t i = 0; ties > 0; ++i) {
+    if (magnitudes[i] != threshold) continue;
+    kept[i / 8] |= static_cast<uint8_t>(1u << i % 8);
+    --ties;
+  }
+  return kept;
+}
+
+Status Encode(FrameHeader& header, const EncodeOptions& options,
               std::span<const float> update, Bytes& payload) {
   if (!(options.keep > 0 && options.keep <= 1)) {
     return Error{ErrorCode::kBadValue, "the share to keep must be in (0, 1]"};
   }
+  const std::vector<uint32_t> tensors =
+      FEDMRN_TRY(SegmentsFor(options, update.size()));
   const size_t d = update.size();
   const size_t k = std::clamp<size_t>(
       static_cast<size_t>(std::llround(options.keep * static_cast<double>(d))),
       1, std::min<size_t>(d, std::numeric_limits<uint32_t>::max()));
-  std::vector<float> magnitudes(d);
-  for (size_t i = 0; i < d; ++i) magnitudes[i] = std::fabs(update[i]);
-  std::nth_element(magnitudes.begin(), magnitudes.begin() + (k - 1),
-                   magnitudes.end(), std::greater<>());
-  const float threshold = magnitudes[k - 1];
-  size_t above = 0;
-  for (float u : update) above += std::fabs(u) > threshold;
-
+  const Bytes kept = LargestValues(update, k);
   std::vector<float> values;
   std::vector<uint32_t> gaps;
-  size_t ties = k - above;
+  values.reserve(k);
+  gaps.reserve(k);
   size_t next = 0;
-  for (size_t i = 0; i < d; ++i) {
-    const float magnitude = std::fabs(update[i]);
-    if (magnitude < threshold || (magnitude == threshold && ties == 0)) {
-      continue;
-    }
-    if (magnitude == threshold) --ties;
+  ForEachOne(kept, [&](size_t i) {
     values.push_back(update[i]);
     gaps.push_back(static_cast<uint32_t>(i - next));
     next = i + 1;
-  }
+  });
 
   uint32_t best = 0;
   for (uint32_t p = 1; p <= kMaxRice; ++p) {
     if (RiceBits(gaps, p) < RiceBits(gaps, best)) best = p;
   }
   AppendLe(static_cast<uint32_t>(k), payload);
+  if (options.entropy) {
+    Bytes coded;
+    AppendCodedMask(kBitsAlone.mask, kBitsAlone.noise, tensors, kept, coded);
+    if (coded.size() < 4 + BytesForBits(RiceBits(gaps, best))) {
+      header.codec_param = kCoded;
+      AppendLe(std::span<const float>(values), payload);
+      payload.insert(payload.end(), coded.begin(), coded.end());
+      return Ok();
+    }
+  }
+  header.codec_param = kRice;
   AppendLe(best, payload);
   AppendLe(std::span<const float>(values), payload);
   BitWriter bits(payload);
@@ -85,7 +133,7 @@ Status Encode(FrameHeader&, const EncodeOptions& options,
 // with zero padding.
 template <typename Visit>
 bool ForEachKept(const FrameView& frame, uint32_t k, uint32_t p, Visit visit) {
-  const ByteView code = frame.payload.subspan(kFixedBytes + size_t{4} * k);
+  const ByteView code = frame.payload.subspan(kRiceValuesAt + size_t{4} * k);
   BitReader bits(code);
   uint64_t next = 0;
   for (uint32_t j = 0; j < k; ++j) {
@@ -104,43 +152,94 @@ bool ForEachKept(const FrameView& frame, uint32_t k, uint32_t p, Visit visit) {
          PaddingIsZero(code, bits.position());
 }
 
-Status Check(const FrameView& frame) {
-  if (frame.payload.size() < kFixedBytes) {
-    return PayloadError(frame, ErrorCode::kTruncated, frame.payload.size(),
-                        "the payload ends before its counts");
+// The coded positions: how many are kept, and, if `bits` are not empty, which.
+Result<uint64_t> DecodeKept(const FrameView& frame, std::span<uint8_t> bits) {
+  return DecodeMask(
+      kBitsAlone.mask, kBitsAlone.noise, frame.params,
+      frame.payload.subspan(kCodedValuesAt + size_t{4} * KeptValues(frame)),
+      bits);
+}
+
+Status CheckCoded(const FrameView& frame) {
+  const size_t at = kCodedValuesAt + size_t{4} * KeptValues(frame);
+  const Result<uint64_t> kept = DecodeKept(frame, {});
+  if (!kept) {
+    return PayloadError(frame, kept.error().code, at + kept.error().offset,
+                        kept.error().message);
   }
-  const uint32_t k = KeptValues(frame);
-  const uint32_t p = RiceParameter(frame);
-  if (k == 0 || k > frame.params ||
-      kFixedBytes + uint64_t{4} * k > frame.payload.size()) {
+  if (*kept != KeptValues(frame)) {
     return PayloadError(frame, ErrorCode::kBadValue, 0,
-                        std::to_string(k) + " kept values cannot be");
+                        std::to_string(*kept) + " positions for " +
+                            std::to_string(KeptValues(frame)) + " values");
   }
+  return Ok();
+}
+
+Status CheckRice(const FrameView& frame) {
+  const uint32_t k = KeptValues(frame), p = RiceParameter(frame);
   if (p > kMaxRice) {
     return PayloadError(frame, ErrorCode::kBadValue, kRiceOffset,
                         "Rice parameter " + std::to_string(p) + " exceeds 31");
   }
-  FEDMRN_TRY(CheckFloats(frame, kFixedBytes, k));
   if (!ForEachKept(frame, k, p, [](uint32_t, uint64_t) {})) {
     return PayloadError(frame, ErrorCode::kBadFormat,
-                        kFixedBytes + size_t{4} * k,
+                        kRiceValuesAt + size_t{4} * k,
                         "the positions do not fit the vector or the payload");
   }
   return Ok();
 }
 
-void Decode(const FrameView& frame, std::span<float> out) {
-  std::fill(out.begin(), out.end(), 0.0f);
-  const uint8_t* values = frame.payload.data() + kFixedBytes;
-  ForEachKept(frame, KeptValues(frame), RiceParameter(frame),
-              [&](uint32_t j, uint64_t position) {
-                out[position] = LoadLe<float>(values + size_t{4} * j);
-              });
+Status Check(const FrameView& frame) {
+  if (frame.codec_param > (frame.version == 1 ? kRice : kCoded)) {
+    return Error{ErrorCode::kBadValue,
+                 "the coding of positions is 0 or 1, and 0 in version 1",
+                 wire::kCodecParam.offset};
+  }
+  const size_t at = ValuesAt(frame);
+  if (frame.payload.size() < at) {
+    return PayloadError(frame, ErrorCode::kTruncated, frame.payload.size(),
+                        "the payload ends before its counts");
+  }
+  const uint32_t k = KeptValues(frame);
+  if (k == 0 || k > frame.params ||
+      at + uint64_t{4} * k > frame.payload.size()) {
+    return PayloadError(frame, ErrorCode::kBadValue, 0,
+                        std::to_string(k) + " kept values cannot be");
+  }
+  FEDMRN_TRY(CheckFloats(frame, at, k));
+  return frame.codec_param == kCoded ? CheckCoded(frame) : CheckRice(frame);
 }
 
-constexpr PayloadFact kKeptFact = KeptFact([](const FrameView& frame) {
-  return static_cast<double>(KeptValues(frame));
-});
+void Decode(const FrameView& frame, std::span<float> out) {
+  std::fill(out.begin(), out.end(), 0.0f);
+  const uint8_t* values = frame.payload.data() + ValuesAt(frame);
+  const auto keep = [&](uint32_t j, uint64_t position) {
+    out[position] = LoadLe<float>(values + size_t{4} * j);
+  };
+  if (frame.codec_param == kRice) {
+    ForEachKept(frame, KeptValues(frame), RiceParameter(frame), keep);
+    return;
+  }
+  Bytes bits(BytesForBits(out.size()));
+  (void)DecodeKept(frame, bits).value();
+  uint32_t j = 0;
+  ForEachOne(bits, [&](size_t i) { keep(j++, i); });
+}
+
+ParamText DescribeCoding(uint32_t param) {
+  return {"positions", param == kRice    ? "Rice-coded"
+                       : param == kCoded ? "entropy-coded"
+                                         : "unknown"};
+}
+
+constexpr PayloadFact kFacts[] = {
+    KeptFact([](const FrameView& frame) {
+      return static_cast<double>(KeptValues(frame));
+    }),
+    SegmentsFact([](const FrameView& frame) {
+      return CountTensors(frame,
+                          ValuesAt(frame) + size_t{4} * KeptValues(frame));
+    })};
 
 }  // namespace
 
@@ -148,11 +247,13 @@ extern const Codec kTopKCodec = {
     .id = CodecId::kTopK,
     .name = "topk",
     .summary = "the largest values and their positions",
+    .uses_param = true,
     .encode = Encode,
     .validate = Validate<Check>,
     .decode = Decode,
     .addend = DecodedValues<Decode>,
-    .facts = {&kKeptFact, 1},
+    .describe_param = DescribeCoding,
+    .facts = kFacts,
 };
 
 }  // namespace fedmrn

@@ -9,6 +9,7 @@
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/bit_context.h"
+#include "fedmrn/core/pack.h"
 #include "fedmrn/core/tile.h"
 
 namespace fedmrn {
@@ -158,18 +159,6 @@ Bytes BestTable(const ContextCounts& counts) {
 // The bits of a tensor that are counted, more or less: enough for probabilities
 // that cost less than a thousandth more than those of all bits.
 constexpr uint32_t kEnough = 1 << 19;
-
-// The ones among bits [from, to).
-uint64_t CountBits(const uint8_t* bits, size_t from, size_t to) {
-  uint64_t ones = 0;
-  for (; from < to && from % 8 != 0; ++from) ones += TestBit(bits, from);
-  for (; from + 64 <= to; from += 64) {
-    ones +=
-        static_cast<uint64_t>(std::popcount(LoadLe<uint64_t>(bits + from / 8)));
-  }
-  for (; from < to; ++from) ones += TestBit(bits, from);
-  return ones;
-}
 
 // The "beyond" bits of a tile and their contexts.
 struct Tile {
@@ -384,23 +373,20 @@ Result<uint64_t> DecodeMask(MaskKind mask, const Noise& noise, uint64_t params,
     const size_t bytes = BytesForBits(count);
     BitContextsOf(mask, noise, tile, known);
     walk.Ones({known.contexts, count}, ones);
-    if (!decoder->Get({ones, count}, {tile_bits, bytes})) {
+    uint8_t* const out =
+        bits.empty() ? tile_bits : bits.data() + tile * (kTile / 8);
+    if (!decoder->Get({ones, count}, {out, bytes})) {
       return At(coded.size(), ErrorCode::kTruncated,
                 "the coded bits end before the mask does, by parameter " +
                     std::to_string(tile * kTile + count));
     }
-    for (size_t i = 0; i < bytes; ++i) tile_bits[i] ^= known.flips[i];
-    if (count % 8 != 0) {
-      tile_bits[bytes - 1] &= static_cast<uint8_t>((1u << count % 8) - 1);
+    if (mask == MaskKind::kSigned) {
+      for (size_t i = 0; i < bytes; ++i) out[i] ^= known.flips[i];
+      if (count % 8 != 0) {
+        out[bytes - 1] &= static_cast<uint8_t>((1u << count % 8) - 1);
+      }
     }
-    std::fill(tile_bits + bytes, std::end(tile_bits), uint8_t{0});
-    for (size_t i = 0; i < sizeof(tile_bits); i += 8) {
-      mask_ones +=
-          static_cast<uint64_t>(std::popcount(LoadLe<uint64_t>(tile_bits + i)));
-    }
-    if (!bits.empty()) {
-      std::copy_n(tile_bits, bytes, bits.data() + tile * (kTile / 8));
-    }
+    mask_ones += CountBits(out, 0, count);
   }
   if (!decoder->AtEnd()) {
     return At(parts.coded_at, ErrorCode::kBadFormat,

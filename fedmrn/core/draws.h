@@ -20,7 +20,9 @@ inline uint32_t DrawWord(const PhiloxStream& stream, uint64_t i) {
 // In (0, 1), from 22 bits of word i: coarse enough for U*a < a to hold after
 // rounding, fine enough for a probability of one in four million.
 inline float UniformFromWord(uint32_t word) {
-  return static_cast<float>(2 * (word >> 10) + 1) * 0x1p-23f;
+  // Through a signed integer, which vectors convert faster.
+  return static_cast<float>(static_cast<int32_t>(2 * (word >> 10) + 1)) *
+         0x1p-23f;
 }
 inline float DrawUniform(const PhiloxStream& stream, uint64_t i) {
   return UniformFromWord(DrawWord(stream, i));

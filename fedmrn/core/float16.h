@@ -2,43 +2,43 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 namespace fedmrn {
 
 inline constexpr float kMaxFloat16 = 65504.0f;
 
+// Both compute all cases and choose between them, without branches, so that
+// loops over them can be vectorised.
+
 // Round to nearest, ties to even. Values beyond kMaxFloat16 become infinite;
 // encoders refuse them first.
 inline uint16_t Float16FromFloat(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const uint32_t magnitude = bits & 0x7FFFFFFF;
-  if (magnitude > 0x7F800000) return sign | 0x7E00;   // NaN
-  if (magnitude >= 0x477FF000) return sign | 0x7C00;  // rounds to >= 65520
-  if (magnitude >= 0x38800000) {                      // normal
-    const uint32_t rebased = magnitude - 0x38000000;
-    const uint32_t rounded = rebased + 0xFFF + (rebased >> 13 & 1);
-    return static_cast<uint16_t>(sign | rounded >> 13);
-  }
-  // Subnormal: the float unit's own rounding does the work, in steps of 2^-24.
-  const float scaled = std::bit_cast<float>(magnitude) * 0x1p24f;
-  const float rounded = (scaled + 0x1p23f) - 0x1p23f;
-  return static_cast<uint16_t>(sign | static_cast<uint16_t>(rounded));
+  const auto bits = std::bit_cast<int32_t>(value);
+  const int32_t sign = bits >> 16 & 0x8000;
+  const int32_t magnitude = bits & 0x7FFFFFFF;
+  const int32_t rebased = magnitude - 0x38000000;
+  const int32_t normal = (rebased + 0xFFF + (rebased >> 13 & 1)) >> 13;
+  // Subnormal: the float unit's own rounding does the work, in steps of 2^-24;
+  // the sum's mantissa is the rounded number of steps.
+  const float steps = std::bit_cast<float>(magnitude) * 0x1p24f + 0x1p23f;
+  const int32_t subnormal = std::bit_cast<int32_t>(steps) & 0x7FFFFF;
+  int32_t half = magnitude >= 0x38800000 ? normal : subnormal;
+  half = magnitude >= 0x477FF000 ? 0x7C00 : half;  // rounds to >= 65520
+  half = magnitude > 0x7F800000 ? 0x7E00 : half;   // NaN
+  return static_cast<uint16_t>(sign | half);
 }
 
 inline float FloatFromFloat16(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
-  const uint32_t rest = half & 0x7FFF;
-  if (rest >= 0x7C00) {  // infinite or NaN
-    return std::bit_cast<float>(sign | 0x7F800000 | (rest & 0x3FF) << 13);
-  }
-  if (rest >= 0x400) {
-    return std::bit_cast<float>(sign | ((rest << 13) + 0x38000000));
-  }
-  const float value = static_cast<float>(rest) * 0x1p-24f;
-  return sign != 0 ? -value : value;
+  const int32_t sign = static_cast<int32_t>(half & 0x8000) << 16;
+  const int32_t rest = half & 0x7FFF;
+  const int32_t normal = (rest << 13) + 0x38000000;
+  const auto subnormal =
+      std::bit_cast<int32_t>(static_cast<float>(rest) * 0x1p-24f);
+  int32_t magnitude = rest >= 0x400 ? normal : subnormal;
+  // Infinite or NaN.
+  magnitude = rest >= 0x7C00 ? 0x7F800000 | (rest & 0x3FF) << 13 : magnitude;
+  return std::bit_cast<float>(sign | magnitude);
 }
 
 }  // namespace fedmrn

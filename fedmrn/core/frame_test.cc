@@ -249,6 +249,7 @@ TEST(ParseFrame, FloatPayloadsMustBeFinite) {
     header.examples = 1;
     EncodeOptions options;
     options.keep = 1;
+    options.entropy = false;
     const Bytes good =
         EncodeFrame(header, options, Normal(1, 5000), {}).value();
     // Top-k has eight bytes of counts first.

@@ -36,9 +36,10 @@ struct GoldenCase {
   EncodeOptions options;
   size_t params = 99;
   size_t plain = 4;
-  float times = 1;     // the usual update
-  bool cubed = false;  // the usual update, with more that is small
-  bool zeros = false;  // instead of the usual update, of either sign
+  float times = 1;      // the usual update
+  bool cubed = false;   // the usual update, with more that is small
+  bool uneven = false;  // the first segment's update is 128 times the usual
+  bool zeros = false;   // instead of the usual update, of either sign
 };
 
 constexpr uint32_t kSegments[] = {72, 20, 7};
@@ -46,6 +47,7 @@ constexpr float kPlainReference[] = {0.5f, 0.5f, 0.5f, 0.5f};
 constexpr uint32_t kPlainSegments[] = {1, 3};
 // The second one's mask is not worth a table.
 constexpr uint32_t kLongSegments[] = {2000, 2, 2097};
+constexpr uint32_t kLongestSegments[] = {450, 8551};
 
 const Bytes& Magnitudes() {
   static const Bytes bytes = MagnitudeBytes(std::vector<TensorMagnitude>{
@@ -135,6 +137,19 @@ std::vector<GoldenCase> Cases() {
   trits.params = 4099;
   trits.cubed = true;
   trits.options.segments = kLongSegments;
+  GoldenCase& signs = add("signsgd-coded", CodecId::kSignSgd);
+  signs.params = 4099;
+  signs.options.segments = kLongSegments;
+  signs.options.scale = 0x1p-6f;
+  GoldenCase& positions = add("topk-coded", CodecId::kTopK);
+  positions.params = 9001;
+  positions.options.segments = kLongestSegments;
+  positions.options.keep = 0.1;
+  positions.uneven = true;
+  GoldenCase& mask = add("mask-coded", CodecId::kMask);
+  mask.params = 4099;
+  mask.options.segments = kLongSegments;
+  mask.times = 0x1p6f;  // few are above 0
   GoldenCase& broadcast = add("broadcast", CodecId::kFloat32);
   broadcast.header.broadcast = true;
   broadcast.header.examples = 0;
@@ -162,6 +177,7 @@ TEST(Golden, FramesAndValues) {
       update[i] = c.times *
                   static_cast<float>(static_cast<int>(i * 37 % 101) - 50) *
                   0x1p-13f;
+      if (c.uneven && i < c.options.segments[0]) update[i] *= 128;
       if (c.cubed) update[i] *= update[i] * update[i];
       if (c.zeros) update[i] = i % 2 == 0 ? 0.0f : -0.0f;
     }

@@ -531,7 +531,9 @@ TEST_F(Runs, AllCheckpointsDamaged) {
 
 // Entropy coding changes nothing but bytes.
 TEST_F(Runs, CodingLeavesTheModelAsItIs) {
-  for (const char* method : {"fedmrn", "fedmrns", "fedavg-sm"}) {
+  for (const char* method :
+       {"fedmrn", "fedmrns", "fedavg-sm", "signsgd", "topk", "fedsparsify",
+        "terngrad", "fedbat", "fedpm"}) {
     SCOPED_TRACE(method);
     std::string models[2];
     uint64_t bytes[2];
@@ -547,7 +549,12 @@ TEST_F(Runs, CodingLeavesTheModelAsItIs) {
       bytes[entropy] = result->rows.back().uplink_bytes;
     }
     EXPECT_EQ(models[0], models[1]);
-    EXPECT_LT(bytes[1], bytes[0]);
+    // FedPM's masks begin as fair coins, which no code makes shorter.
+    if (std::string_view(method) == "fedpm") {
+      EXPECT_LE(bytes[1], bytes[0]);
+    } else {
+      EXPECT_LT(bytes[1], bytes[0]);
+    }
   }
 }
 

@@ -1,0 +1,176 @@
+#include "fedmrn/core/pack.h"
+
+#include <algorithm>
+
+#include "fedmrn/base/check.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "fedmrn/core/pack.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fedmrn {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR
+// Highway's one-lane fallback lacks most operations: use the definition.
+using ref::CountBits;
+using ref::PackAbove;
+using ref::PackLess;
+using ref::SelectByBits;
+#else
+
+// A byte of bits is one vector or two.
+using D = hn::CappedTag<float, 8>;
+
+// The bits of compare(i), a mask for the floats from i on, for as many whole
+// bytes as `count` bits have. Returns where these end.
+template <class Compare>
+HWY_INLINE size_t PackBytes(size_t count, Compare compare, uint8_t* bits) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    unsigned byte = 0;
+    for (size_t part = 0; part < 8; part += lanes) {
+      uint8_t set[8];
+      hn::StoreMaskBits(d, compare(i + part), set);
+      byte |= unsigned{set[0]} << part;
+    }
+    bits[i / 8] = static_cast<uint8_t>(byte);
+  }
+  return i;
+}
+
+void PackLess(std::span<const float> a, std::span<const float> b,
+              uint8_t* bits) {
+  const size_t done = PackBytes(
+      a.size(),
+      [&](size_t i) HWY_ATTR {
+        return hn::Lt(hn::LoadU(D(), a.data() + i),
+                      hn::LoadU(D(), b.data() + i));
+      },
+      bits);
+  ref::PackLess(a.subspan(done), b.subspan(done), bits + done / 8);
+}
+
+void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
+  const auto limit = hn::Set(D(), threshold);
+  const size_t done = PackBytes(
+      x.size(),
+      [&](size_t i)
+          HWY_ATTR { return hn::Gt(hn::LoadU(D(), x.data() + i), limit); },
+      bits);
+  ref::PackAbove(x.subspan(done), threshold, bits + done / 8);
+}
+
+void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
+                  std::span<float> out) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const auto zeros = hn::Set(d, zero), ones = hn::Set(d, one);
+  size_t i = std::min<size_t>((8 - first % 8) % 8, out.size());
+  ref::SelectByBits(bits, first, zero, one, out.first(i));
+  for (; i + 8 <= out.size(); i += 8) {
+    const unsigned byte = bits[(first + i) / 8];
+    for (size_t part = 0; part < 8; part += lanes) {
+      const uint8_t set[8] = {static_cast<uint8_t>(byte >> part)};
+      hn::StoreU(hn::IfThenElse(hn::LoadMaskBits(d, set), ones, zeros), d,
+                 out.data() + i + part);
+    }
+  }
+  ref::SelectByBits(bits, first + i, zero, one, out.subspan(i));
+}
+
+uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to) {
+  const hn::ScalableTag<uint64_t> d;
+  const hn::Repartition<uint8_t, decltype(d)> d8;
+  const uint64_t lanes = hn::Lanes(d8), first = (from + 7) / 8, last = to / 8;
+  if (first + lanes > last) return ref::CountBits(bits, from, to);
+  auto sums = hn::Zero(d);
+  uint64_t byte = first;
+  for (; byte + lanes <= last; byte += lanes) {
+    sums = hn::Add(
+        sums, hn::PopulationCount(hn::BitCast(d, hn::LoadU(d8, bits + byte))));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sums)) +
+         ref::CountBits(bits, from, 8 * first) +
+         ref::CountBits(bits, 8 * byte, to);
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fedmrn
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fedmrn {
+
+HWY_EXPORT(CountBits);
+HWY_EXPORT(PackLess);
+HWY_EXPORT(PackAbove);
+HWY_EXPORT(SelectByBits);
+
+void PackLess(std::span<const float> a, std::span<const float> b,
+              uint8_t* bits) {
+  FEDMRN_CHECK(a.size() == b.size());
+  HWY_DYNAMIC_DISPATCH(PackLess)(a, b, bits);
+}
+
+void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
+  HWY_DYNAMIC_DISPATCH(PackAbove)(x, threshold, bits);
+}
+
+void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
+                  std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(SelectByBits)(bits, first, zero, one, out);
+}
+
+uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to) {
+  return HWY_DYNAMIC_DISPATCH(CountBits)(bits, from, to);
+}
+
+namespace ref {
+namespace {
+
+template <class Test>
+void Pack(size_t count, Test test, uint8_t* bits) {
+  std::fill_n(bits, BytesForBits(count), uint8_t{0});
+  for (size_t i = 0; i < count; ++i) {
+    if (test(i)) bits[i / 8] |= static_cast<uint8_t>(1u << i % 8);
+  }
+}
+
+}  // namespace
+
+void PackLess(std::span<const float> a, std::span<const float> b,
+              uint8_t* bits) {
+  Pack(
+      a.size(), [&](size_t i) { return a[i] < b[i]; }, bits);
+}
+
+void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
+  Pack(
+      x.size(), [&](size_t i) { return x[i] > threshold; }, bits);
+}
+
+void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
+                  std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = TestBit(bits, first + i) ? one : zero;
+  }
+}
+
+uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to) {
+  uint64_t ones = 0;
+  for (; from < to; ++from) ones += TestBit(bits, from);
+  return ones;
+}
+
+}  // namespace ref
+}  // namespace fedmrn
+#endif  // HWY_ONCE

@@ -1,0 +1,47 @@
+// Comparisons of floats as packed bits, and bits as one of two floats: what
+// codecs that send a bit a parameter share. Bit i is bit i mod 8 of byte i / 8.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "fedmrn/base/bytes.h"
+
+namespace fedmrn {
+
+// Bit i is a[i] < b[i]. The last byte is padded with zeros.
+void PackLess(std::span<const float> a, std::span<const float> b,
+              uint8_t* bits);
+// Bit i is x[i] > threshold.
+void PackAbove(std::span<const float> x, float threshold, uint8_t* bits);
+
+// out[i] = bit first + i ? one : zero.
+void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
+                  std::span<float> out);
+
+// The ones among bits [from, to).
+uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to);
+
+// Calls visit(i) for the ones among packed bits, in order.
+template <typename Visit>
+void ForEachOne(ByteView bits, Visit visit) {
+  for (size_t b = 0; b < bits.size(); ++b) {
+    for (unsigned left = bits[b]; left != 0; left &= left - 1) {
+      visit(8 * b + static_cast<size_t>(std::countr_zero(left)));
+    }
+  }
+}
+
+namespace ref {
+
+void PackLess(std::span<const float> a, std::span<const float> b,
+              uint8_t* bits);
+void PackAbove(std::span<const float> x, float threshold, uint8_t* bits);
+void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
+                  std::span<float> out);
+uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to);
+
+}  // namespace ref
+}  // namespace fedmrn

@@ -1,0 +1,84 @@
+#include "fedmrn/core/pack.h"
+
+#include "fedmrn/base/bytes.h"
+#include "fedmrn/core/test_util.h"
+
+namespace fedmrn {
+namespace {
+
+// Zeros of both signs and equal values among them.
+std::vector<float> Values(uint64_t seed) {
+  std::vector<float> x = Normal(seed, 5003);
+  for (size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 == 0 ? 0.0f : -0.0f;
+  return x;
+}
+
+TEST(Pack, VectorsEqualDefinition) {
+  const std::vector<float> a = Values(1), b = Values(2);
+  ForEachTarget([&] {
+    for (size_t n : TestLengths()) {
+      // A byte more, which nobody may touch.
+      Bytes fast(BytesForBits(n) + 1, 0x5A), plain = fast;
+      const auto x = std::span(a).first(n), y = std::span(b).first(n);
+      PackLess(x, y, fast.data());
+      ref::PackLess(x, y, plain.data());
+      ASSERT_EQ(fast, plain) << n;
+      for (float threshold : {0.0f, -0.0f, 0.5f}) {
+        PackAbove(x, threshold, fast.data());
+        ref::PackAbove(x, threshold, plain.data());
+        ASSERT_EQ(fast, plain) << n;
+      }
+    }
+  });
+}
+
+TEST(Pack, BitsAreWhatTheComparisonsSay) {
+  const float a[] = {1, 2, 3, 0, 5, 6, 7, 8, 9, 1};
+  const float b[] = {2, 2, 2, 1, 5, 7, 7, 9, 9, 3};
+  uint8_t bits[2];
+  PackLess(a, b, bits);
+  EXPECT_EQ(bits[0], 0b10101001);
+  EXPECT_EQ(bits[1], 0b10);
+  PackAbove(a, 5, bits);
+  EXPECT_EQ(bits[0], 0b11100000);
+  EXPECT_EQ(bits[1], 0b01);
+}
+
+TEST(Pack, SelectedFloatsEqualDefinition) {
+  const std::vector<float> x = Values(3);
+  Bytes bits(BytesForBits(x.size()));
+  ref::PackAbove(x, 0.2f, bits.data());
+  ForEachTarget([&] {
+    for (size_t n : TestLengths()) {
+      for (uint64_t first : {0, 1, 7, 8, 13}) {
+        if (first + n > x.size()) continue;
+        std::vector<float> fast(n, 9.0f), plain(n, 9.0f);
+        SelectByBits(bits.data(), first, -1.5f, 2.5f, fast);
+        ref::SelectByBits(bits.data(), first, -1.5f, 2.5f, plain);
+        ASSERT_EQ(fast, plain) << n << " from " << first;
+      }
+    }
+  });
+}
+
+TEST(Pack, CountsOnesBetween) {
+  const std::vector<float> x = Values(4);
+  Bytes bits(BytesForBits(x.size()));
+  ref::PackAbove(x, 0.2f, bits.data());
+  ForEachTarget([&] {
+    for (size_t from : {0, 1, 7, 8, 300, 4999}) {
+      for (size_t to : TestLengths()) {
+        if (to < from) continue;
+        ASSERT_EQ(CountBits(bits.data(), from, to),
+                  ref::CountBits(bits.data(), from, to))
+            << from << " to " << to;
+      }
+    }
+  });
+  EXPECT_EQ(CountBits(bits.data(), 0, x.size()),
+            static_cast<uint64_t>(std::count_if(
+                x.begin(), x.end(), [](float v) { return v > 0.2f; })));
+}
+
+}  // namespace
+}  // namespace fedmrn
