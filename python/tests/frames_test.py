@@ -72,7 +72,7 @@ class GoldenFrames(unittest.TestCase):
                 codec="mrn-binary", plain_as="delta",
                 plain_reference=np.full(4, 0.5, np.float32),
                 plain_segments=[1, 3], **mrn),
-            "signsgd": dict(codec="signsgd"),
+            "signsgd": dict(codec="signsgd", seed=0x123456789),
             "topk": dict(codec="topk", keep=0.2),
             "terngrad": dict(codec="terngrad"),
             "drive-unbiased": dict(codec="drive", seed=0x123456789,
