@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -39,6 +40,16 @@ void PrintSummary(const sim::RunResult& result, const std::string& out) {
   };
   fmt::print("{:<10} {}, best {}\n", result.metric, score(last),
              score(summary.best));
+  if (!std::isnan(last.client_score)) {
+    const auto of = [&](double value) {
+      return ScoreText(result.metric, value);
+    };
+    fmt::print(
+        "clients    {} on their own examples (worst {}), {} after a local "
+        "round (worst {})\n",
+        of(last.client_score), of(last.client_score_worst),
+        of(last.personal_score), of(last.personal_score_worst));
+  }
   fmt::print("upload     {} ({:.3f} bits per parameter in the last round)\n",
              report::Megabytes(totals.uplink_bytes),
              result.rows.back().uplink_bits_per_param);

@@ -73,6 +73,9 @@ class RunTest(RunVerbTest):
                             "--run.eval_clients", 3, "--out", out)
         self.assertRegex(said, "ended      early: round 1 reached 0.[0-9]+, "
                                "rounds.target_accuracy is 0.01\n")
+        self.assertRegex(said, r"clients    [\d.]+ % on their own examples "
+                         r"\(worst [\d.]+ %\), [\d.]+ % after a local round "
+                         r"\(worst [\d.]+ %\)\n")
         result = self.result("early")
         self.assertEqual(result["ended_by"], "rounds.target_accuracy")
         self.assertTrue(result["finished"])

@@ -81,6 +81,11 @@ class Screen {
       score = fmt::format("{:>5}{}{}", ScoreNumber(metric, row.score),
                           report::UnitOf(metric).unit, MeanIouText(row));
       loss = fmt::format("  loss {:.4f}", row.loss);
+      if (!std::isnan(row.client_score)) {
+        loss += fmt::format("  clients {}, personal {}",
+                            ScoreText(metric, row.client_score),
+                            ScoreText(metric, row.personal_score));
+      }
     }
     const std::string uploaded =
         fmt::format("  up {}", report::Megabytes(summary_.totals.uplink_bytes));
