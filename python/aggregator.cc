@@ -24,7 +24,7 @@ class LockedAggregator {
 
   void Add(const nb::bytes& raw, int threads) {
     const ByteView bytes = BytesOf(raw);
-    Must(Unlocked([&] { return aggregator_.Add(bytes, threads); }));
+    Must(Unlocked([&] { return aggregator_.AddSoon(bytes, threads); }));
   }
 
   nb::list AddAll(const std::vector<nb::bytes>& frames, int threads) {
@@ -47,8 +47,10 @@ class LockedAggregator {
       plain_floats.emplace("plain", plain, Floats::kWrite, spec_.plain_count);
       plain_to = plain_floats->writable();
     }
-    Must(Unlocked(
-        [&] { return aggregator_.Finish(to.writable(), plain_to, threads); }));
+    Must(Unlocked([&] {
+      aggregator_.Settle(threads);
+      return aggregator_.Finish(to.writable(), plain_to, threads);
+    }));
   }
 
   size_t clients() {

@@ -326,6 +326,36 @@ std::vector<Status> Aggregator::AddAll(std::span<const ByteView> frames,
   return verdicts;
 }
 
+Status Aggregator::AddSoon(ByteView bytes, int threads) {
+  const FrameView frame = FEDMRN_TRY(Parse(bytes));
+  Batch batch;
+  FEDMRN_TRY(Take(frame, Norms{}, batch));
+  if (masked() && waiting_bits_.empty()) {
+    const MaskedUpdate& update = batch.masked[0];
+    waiting_bits_.assign(update.bits, update.bits + BytesForBits(spec_.params));
+    waiting_seed_ = update.noise.seed;
+    waiting_weight_ = update.weight;
+    return Ok();
+  }
+  Settle(batch, threads);
+  return Ok();
+}
+
+void Aggregator::Settle(int threads) {
+  Batch none;
+  Settle(none, threads);
+}
+
+void Aggregator::Settle(Batch& batch, int threads) {
+  if (!waiting_bits_.empty()) {
+    Noise own = noise();
+    own.seed = waiting_seed_;
+    batch.masked.push_back({own, waiting_bits_.data(), waiting_weight_});
+  }
+  AddBatch(batch, threads);
+  waiting_bits_.clear();
+}
+
 void Aggregator::Drain(int64_t factor, int threads) {
   sum_.resize(spec_.params);
   ParallelTiles(spec_.params, threads, [&](uint64_t first, uint64_t end) {
@@ -368,6 +398,7 @@ Status Aggregator::Finish(std::span<float> weights, std::span<float> plain,
                           int threads) const {
   FEDMRN_CHECK(weights.size() == spec_.params);
   FEDMRN_CHECK(plain.size() == spec_.plain_count);
+  FEDMRN_CHECK(waiting_bits_.empty(), "Settle comes first");
   if (seen_.empty()) {
     return Error{ErrorCode::kBadValue, "no frame has been added"};
   }

@@ -94,6 +94,12 @@ class Aggregator {
   // one: the sum is read and written once for all of them.
   std::vector<Status> AddAll(std::span<const ByteView> frames, int threads);
 
+  // Adds one frame, of which a mask is checked and counted now but may wait, in
+  // a copy, for the next: two are summed together faster than one by one.
+  // Settle sums what waits; Finish needs that nothing does.
+  Status AddSoon(ByteView bytes, int threads);
+  void Settle(int threads);
+
   size_t clients() const { return seen_.size(); }
   uint64_t total_weight() const { return total_weight_; }
   // For each tensor with a magnitude of its own, how many updates of all
@@ -131,8 +137,10 @@ class Aggregator {
   Status Take(const FrameView& frame, const Norms& most, Batch& batch);
   Status CheckPlain(std::span<const float> plain) const;
   void AddPlain(std::span<const float> plain, uint64_t weight);
-  // Sums what waits, and empties the batch.
+  // Sums what is in the batch, and empties it.
   void AddBatch(Batch& batch, int threads);
+  // The same, with the mask that waits.
+  void Settle(Batch& batch, int threads);
   void AddMaskedUpdates(std::span<const MaskedUpdate> updates, int threads);
   void Drain(int64_t factor, int threads);
 
@@ -148,6 +156,9 @@ class Aggregator {
   std::vector<Int128> plain_sum_;  // in 2^-40
   std::vector<uint64_t> beyond_;
   Bytes scratch_;  // what the codec had to unpack of one frame
+  // AddSoon: the mask that waits, if there are bits of one.
+  Bytes waiting_bits_;
+  uint64_t waiting_seed_ = 0, waiting_weight_ = 0;
 };
 
 }  // namespace fedmrn

@@ -113,6 +113,23 @@ TEST_P(EveryCodecSum, DoesNotDependOnOrderGroupingThreadsOrTarget) {
   }
   ExpectSameBits(Mean(parsed, kParams), expected);
 
+  // Two at a time, and what waits outlives its frame and moves along.
+  Aggregator first = Aggregator::Create(spec).value();
+  for (size_t i = 0; i < 3; ++i) {
+    Bytes frame = frames[i];
+    ASSERT_TRUE(first.AddSoon(frame, 1).ok());
+    EXPECT_FALSE(first.AddSoon(frame, 1).ok());
+    std::ranges::fill(frame, 0);
+  }
+  Aggregator soon = first;
+  first = Aggregator::Create(spec).value();
+  for (size_t i = 3; i < 7; ++i) {
+    ASSERT_TRUE(soon.AddSoon(frames[i], 2).ok());
+    if (i == 5) soon.Settle(2);
+  }
+  soon.Settle(2);
+  ExpectSameBits(Mean(soon, kParams), expected);
+
   std::mt19937 random(1);
   for (int trial = 0; trial < 6; ++trial) {
     std::shuffle(frames.begin(), frames.end(), random);

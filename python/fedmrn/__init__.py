@@ -334,7 +334,8 @@ class Aggregator:
             variances=variances)
 
     def add(self, frame: bytes, *, threads: int = 1) -> None:
-        """Adds one client's frame, or raises FrameError."""
+        """Adds one client's frame, or raises FrameError. A mask is checked and
+        counted at once and summed with the next one, or in ``finish``."""
         self._core.add(_frame(frame), _threads(threads))
 
     def add_all(self, frames: Sequence[bytes], *,

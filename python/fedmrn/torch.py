@@ -50,6 +50,10 @@ class _Model:
     """The tensors of a module that travel, in the order of the wire."""
 
     def __init__(self, module: nn.Module, coded: str = ""):
+        if not isinstance(module, nn.Module):
+            raise TypeError("the model must be a torch.nn.Module, whose "
+                            "tensors have names, not "
+                            + type(module).__name__)
         patterns = _Patterns(coded)
         self.slots: List[_Slot] = []
         for name, tensor in module.named_parameters():

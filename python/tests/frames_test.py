@@ -1,6 +1,5 @@
 """The package's frames against testdata, whose bytes the C++ tests write."""
 
-import doctest
 import functools
 import os
 import pathlib
@@ -422,11 +421,6 @@ class Functions(unittest.TestCase):
         frame = fedmrn.encode(golden_update(99), codec="float32", examples=1)
         self.assertEqual(struct.unpack("<99f", frame[84:84 + 4 * 99]),
                          tuple(golden_update(99)))
-
-
-def load_tests(loader, tests, pattern):
-    tests.addTests(doctest.DocTestSuite(fedmrn))
-    return tests
 
 
 if __name__ == "__main__":
