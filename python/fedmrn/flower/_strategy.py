@@ -103,7 +103,7 @@ class FedMRN(Strategy):
         self._limits: Dict[str, Any] = {"max_examples": max_examples,
                                         "max_abs_value": max_abs_value}
         self._run = 0
-        self._magnitude = self.magnitude      # this round's
+        self._magnitude: fedmrn.Magnitude = self.magnitude  # this round's
         self._client_of: Dict[int, int] = {}  # by node, the first comer first
         self._strangers: Set[int] = set()     # nodes that are no clients
         self._asked: Dict[int, int] = {}      # this round's, by node
