@@ -4,7 +4,8 @@
 //   config.toml            as used        checkpoints/  checkpoint.h
 //   model.pt               the final model, for torch.jit.load
 //   model-best.pt          that of the best tested round
-//   clients/               client_states.h, until the run is finished
+//   clients/               states.h, until the run is finished; longer where
+//                          tensors stay on clients
 #pragma once
 
 #include <functional>
