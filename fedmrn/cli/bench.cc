@@ -8,6 +8,7 @@ void AddBench(Verb program) {
   bench.NeedsVerb();
   AddBenchCore(bench);
   AddBenchTrain(bench);
+  AddBenchRun(bench);
   AddBenchCluster(bench);
 }
 

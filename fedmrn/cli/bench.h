@@ -10,6 +10,7 @@
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/table.h"
+#include "fedmrn/train/method/method.h"
 
 namespace fedmrn::cli {
 
@@ -42,8 +43,18 @@ inline void PrintRows(const std::vector<BenchRow>& rows) {
   table.Print();
 }
 
+// The choices of --method.
+inline std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const train::Method& method : train::Methods()) {
+    names.emplace_back(method.name);
+  }
+  return names;
+}
+
 void AddBenchCluster(Verb bench);
 void AddBenchCore(Verb bench);
+void AddBenchRun(Verb bench);
 void AddBenchTrain(Verb bench);
 
 }  // namespace fedmrn::cli

@@ -341,11 +341,8 @@ void AddBenchTrain(Verb bench) {
   train.AddOption("--model", options->model, "Model to measure")
       .OneOf(models)
       .ShowDefault();
-  std::vector<std::string> methods;
-  for (const train::Method& method : train::Methods())
-    methods.emplace_back(method.name);
   train.AddOption("--method", options->method, "Method to measure")
-      .OneOf(methods)
+      .OneOf(MethodNames())
       .ShowDefault();
   train.AddOption("--repeats", options->repeats, "Turns of each figure")
       .Between(1, 1000)

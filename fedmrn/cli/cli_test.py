@@ -63,7 +63,7 @@ class CliTest(ProgramTest):
                  "there is", ["run", "a.toml", "more"]),
                 ("fedmrn tune: config is required; fedmrn tune --help says "
                  "more", ["tune"]),
-                ("fedmrn bench: say what to do: core train cluster; fedmrn bench "
+                ("fedmrn bench: say what to do: core train run cluster; fedmrn bench "
                  "--help says more", ["bench"]),
                 ("fedmrn run: --train.lr needs a value; fedmrn run --help says "
                  "more", ["run", "--train.lr"]),
@@ -422,6 +422,20 @@ class BenchTest(ProgramTest):
                     "coded_decode_gparams_per_s",
                     "aggregate_coded_vs_dense_ratio"):
             self.assertGreater(figures[key], 0, key)
+
+    def test_run_json_adds_up(self):
+        figures = json.loads(self.succeed("bench", "run", "--json", "--repeats",
+                                          1, "--method", "eden"))
+        self.assertEqual(figures["method"], "eden")
+        self.assertGreater(figures["round_s"], 0)
+        for part in "train", "evaluate", "encode", "aggregate", "other":
+            self.assertGreater(figures[part + "_share"], 0, part)
+        self.assertAlmostEqual(
+            sum(figures[part + "_share"]
+                for part in ("train", "evaluate", "other")), 1)
+        refused = self.run_it("bench", "run", "--method", "edem")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--method: edem not in {fedavg,", refused.stderr)
 
 
 if __name__ == "__main__":
