@@ -3,8 +3,6 @@ SuperNodes with registered keys.
 """
 
 import json
-import signal
-import threading
 import unittest
 
 import fedmrn
@@ -18,7 +16,6 @@ class DeploymentTest(FlowerTest):
     @classmethod
     def setUpClass(cls):
         cls.start(simulation=False)
-        cls.deployment.start_nodes(CLIENTS, OF)
 
     def test_1_three_rounds(self):
         out = self.make_folder("whole")
@@ -49,7 +46,7 @@ class DeploymentTest(FlowerTest):
     def test_2_an_unregistered_key(self):
         self.deployment.make_key("stranger")
         process = self.deployment.start_node("stranger", 0, OF)
-        self.assertNotEqual(process.wait(timeout=120), 0)
+        self.assertNotEqual(process.wait(timeout=900), 0)
         self.assertIn("Failed to activate SuperNode",
                       self.deployment.log("stranger"))
         self.deployment.end("stranger")
@@ -69,47 +66,6 @@ class DeploymentTest(FlowerTest):
         self.assertIn("goes on after round 1", done["log"])
         self.assertNotIn("[ROUND 1/3]", done["log"])
         self.assertEqual((out / "model.frame").read_bytes(), self.model)
-
-    def test_4_faults(self):
-        """Frames that are damaged or of another round, a node that is killed,
-        two nodes that say they are the same client, and a client that is back
-        on another node."""
-        out = self.make_folder("faults")
-        app = stage(self.deployment, "faulty", "faulty_client.py",
-                    "patient_server.py", clientapp="fmnist.faulty_client:app",
-                    serverapp="fmnist.patient_server:app")
-        with open(app / "pyproject.toml", "a") as project:
-            project.write('faults = ""\n')
-        plan = "damage 3 1, replay 11 2, hang 17 2"
-        self.deployment.add_node("twin", 3, OF)
-
-        def kill_and_return():
-            self.wait_for(out / "hanging")
-            self.deployment.end("node17", signal.SIGKILL)
-            self.wait_for(out / "waiting")
-            self.deployment.add_node("another17", 17, OF)
-
-        killer = threading.Thread(target=kill_and_return)
-        killer.start()
-        done = self.deployment.submit(
-            app, {**CONFIG, "rounds": 4, "out": str(out), "faults": plan},
-            len(CLIENTS))
-        killer.join()
-        self.check_completed(done)
-        for said in (r"client 3 \(node \d+\) refused: offset \d+: the checksum",
-                     r"client 11 \(node \d+\) refused: the frame is of round 1",
-                     r"client 17 \(node \d+\) has not answered",
-                     r"client 17 \(node \d+\) is away",
-                     r"node \d+ refused: client 3 is node \d+"):
-            self.assertRegex(done["log"], said)
-        self.assertNotRegex(done["log"], "refused: client 17")
-        model = (out / "model.frame").read_bytes()
-        here = Rounds()
-        here.next([11, 17])
-        here.next([3])
-        here.next([3, 11])
-        here.next([3, 11, 17])
-        self.assertEqual(model, here.down())
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class FlowerTest(unittest.TestCase):
         self.assertEqual(done["status"], "finished:completed", done["log"])
 
     def wait_for(self, file):
-        for _ in range(3000):  # 5 minutes; it takes seconds
+        for _ in range(9000):  # 15 minutes; it takes seconds
             if file.exists():
                 return
             time.sleep(0.1)
@@ -99,6 +99,7 @@ class FlowerTest(unittest.TestCase):
 
     @classmethod
     def start(cls, simulation):
+        """A SuperLink, and nodes of the CLIENTS unless it simulates them."""
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
         cls.folder = scratch.name
@@ -106,3 +107,5 @@ class FlowerTest(unittest.TestCase):
             pathlib.Path(cls.folder) / "flower", simulation)
         cls.addClassCleanup(cls.deployment.__exit__)
         cls.deployment.__enter__()
+        if not simulation:
+            cls.deployment.start_nodes(CLIENTS, OF)
