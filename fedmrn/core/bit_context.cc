@@ -152,7 +152,7 @@ HWY_EXPORT(OnesOfContexts);
 
 void BitContextsOf(MaskKind mask, const Noise& noise, uint64_t tile,
                    BitContexts& out) {
-  if (noise.kind == NoiseKind::kNone && mask == MaskKind::kBinary) {
+  if (!HasContexts(mask, noise)) {
     out = {};  // what the others come to as well, without drawing it
     return;
   }

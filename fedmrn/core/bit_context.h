@@ -48,6 +48,11 @@ struct BitContexts {
 void BitContextsOf(MaskKind mask, const Noise& noise, uint64_t tile,
                    BitContexts& out);
 
+// Whether there is more than context 0.
+inline bool HasContexts(MaskKind mask, const Noise& noise) {
+  return noise.kind != NoiseKind::kNone || mask == MaskKind::kSigned;
+}
+
 // A probability of ones as a byte: 1 to 4095 of 4096, finer towards both ends.
 constexpr RansOnes OnesOfByte(uint8_t byte) {
   const uint32_t h = byte < 128 ? byte + 1u : 256u - byte;

@@ -52,9 +52,14 @@ void Decode(const FrameView& frame, std::span<float> out) {
   Bytes scratch;
   const ByteView bits = MaskBits<kKind>(frame, scratch);
   NoiseValues(frame.noise, 0, out);
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (!TestBit(bits.data(), i)) {
-      out[i] = kKind == MaskKind::kBinary ? 0 : -out[i];
+  float factors[kTile];
+  for (size_t first = 0; first < out.size(); first += kTile) {
+    const size_t count = std::min(kTile, out.size() - first);
+    SelectByBits(bits.data(), first, kKind == MaskKind::kBinary ? 0 : -1, 1,
+                 {factors, count});
+    // Adding 0 turns a dropped -0 into 0 and leaves all others.
+    for (size_t i = 0; i < count; ++i) {
+      out[first + i] = out[first + i] * factors[i] + 0.0f;
     }
   }
 }

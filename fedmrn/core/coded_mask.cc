@@ -85,6 +85,11 @@ class ContextCounts {
     }
     for (; i < end; ++i) count(0, contexts[i], TestBit(bits, i));
   }
+  // All of them in context 0.
+  void AddAlike(uint64_t zeros, uint64_t ones) {
+    counts_[0][0] += zeros;
+    counts_[0][1] += ones;
+  }
   BitCounts operator[](size_t context) const {
     const auto sum = [&](size_t at) {
       uint64_t of_sets = 0;
@@ -290,12 +295,18 @@ void AppendCodedMask(MaskKind mask, const Noise& noise,
   for (const uint32_t length : tensors) {
     const uint64_t end = first + length;
     ContextCounts counts;
-    for (uint64_t t = first / kTile; t * kTile < end; ++t) {
-      const uint64_t from = std::max(first, t * kTile);
-      const uint64_t to = std::min(end, (t + 1) * kTile);
-      if (to - from == kTile && t % (length / kEnough + 1) != 0) continue;
-      const Tile tile(mask, noise, t, params, bits);
-      counts.Add(tile.known.contexts, tile.bits, from % kTile, to - t * kTile);
+    if (HasContexts(mask, noise)) {
+      for (uint64_t t = first / kTile; t * kTile < end; ++t) {
+        const uint64_t from = std::max(first, t * kTile);
+        const uint64_t to = std::min(end, (t + 1) * kTile);
+        if (to - from == kTile && t % (length / kEnough + 1) != 0) continue;
+        const Tile tile(mask, noise, t, params, bits);
+        counts.Add(tile.known.contexts, tile.bits, from % kTile,
+                   to - t * kTile);
+      }
+    } else {
+      const uint64_t ones = CountBits(bits.data(), first, end);
+      counts.AddAlike(length - ones, ones);
     }
     const Bytes table = BestTable(counts);
     table_bytes.push_back(static_cast<uint8_t>(table.size()));
