@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "fedmrn/base/json.h"
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/cli/commands.h"
 #include "fedmrn/cli/table.h"
+#include "fedmrn/train/kernels/vector_units.h"
 #include "fedmrn/train/method/method.h"
 
 namespace fedmrn::cli {
@@ -41,6 +43,24 @@ inline void PrintRows(const std::vector<BenchRow>& rows) {
         {row.name, fmt::format("{:.3f}", row.value), row.target, row.note});
   }
   table.Print();
+}
+
+// All that a bench prints: the rows, in JSON beside `about`.
+inline void PrintBench(const std::vector<BenchRow>& rows, bool json, Json about,
+                       uint32_t repeats, const char* repeated) {
+  if (json) {
+    Json out;
+    for (const BenchRow& row : rows) out[row.name] = row.value;
+    out.update(about);
+    out["simd"] = train::SimdTarget();
+    out["repeats"] = repeats;
+    out["version"] = FEDMRN_VERSION;
+    fmt::print("{}\n", JsonText(out, 2));
+  } else {
+    fmt::print("fedmrn {}, {}; medians of {} {}\n", FEDMRN_VERSION,
+               train::SimdTarget(), repeats, repeated);
+    PrintRows(rows);
+  }
 }
 
 // The choices of --method.

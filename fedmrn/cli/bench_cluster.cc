@@ -16,14 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "fedmrn/base/json.h"
 #include "fedmrn/cli/bench.h"
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/noise.h"
 #include "fedmrn/sim/inputs.h"
 #include "fedmrn/sim/ranks.h"
 #include "fedmrn/sim/round.h"
-#include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -250,22 +248,12 @@ Status Measure(const ClusterOptions& options, sim::Team& team) {
       {"server_memory_mb_1000", megabytes[2], "flat", "1,000 clients a round"},
       {"server_memory_growth", most / least, "<= 1.1",
        "the most of these over the least"}};
-  if (options.json) {
-    Json out;
-    for (const BenchRow& row : rows) out[row.name] = row.value;
-    out["frame_bytes"] = frames[0].size();
-    out["broadcast_bytes"] = broadcast_bytes;
-    out["ranks"] = team.size();
-    out["clients"] = kClients;
-    out["simd"] = train::SimdTarget();
-    out["repeats"] = options.repeats;
-    out["version"] = FEDMRN_VERSION;
-    fmt::print("{}\n", JsonText(out, 2));
-  } else {
-    fmt::print("fedmrn {}, {}; medians of {} rounds\n", FEDMRN_VERSION,
-               train::SimdTarget(), options.repeats);
-    PrintRows(rows);
-  }
+  PrintBench(rows, options.json,
+             {{"frame_bytes", frames[0].size()},
+              {"broadcast_bytes", broadcast_bytes},
+              {"ranks", team.size()},
+              {"clients", kClients}},
+             options.repeats, "rounds");
   return Ok();
 }
 

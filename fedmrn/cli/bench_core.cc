@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "fedmrn/base/json.h"
 #include "fedmrn/cli/bench.h"
 #include "fedmrn/core/accumulate.h"
 #include "fedmrn/core/aggregate.h"
@@ -20,7 +19,6 @@
 #include "fedmrn/core/mask.h"
 #include "fedmrn/core/philox.h"
 #include "fedmrn/core/tile.h"
-#include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -376,19 +374,8 @@ void AddBenchCore(Verb bench) {
     const auto rows = RunCore(options->repeats, [](const char* what) {
       fmt::print(stderr, "measuring {} ...\n", what);
     });
-    const std::string target = train::SimdTarget();
-    if (options->json) {
-      Json out;
-      for (const BenchRow& row : rows) out[row.name] = row.value;
-      out["simd"] = target;
-      out["repeats"] = options->repeats;
-      out["version"] = FEDMRN_VERSION;
-      fmt::print("{}\n", JsonText(out, 2));
-    } else {
-      fmt::print("fedmrn {}, {}; medians of {} repetitions\n", FEDMRN_VERSION,
-                 target, options->repeats);
-      PrintRows(rows);
-    }
+    PrintBench(rows, options->json, Json::object(),
+               static_cast<uint32_t>(options->repeats), "repetitions");
     return kExitOk;
   });
 }

@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "fedmrn/base/json.h"
 #include "fedmrn/cli/bench.h"
 #include "fedmrn/sim/run.h"
-#include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::cli {
 namespace {
@@ -90,19 +88,8 @@ Result<std::vector<BenchRow>> Measure(const BenchRunOptions& options) {
 int BenchRun(const BenchRunOptions& options) {
   const Result<std::vector<BenchRow>> rows = Measure(options);
   if (!rows) return Fail("fedmrn bench run", rows.error());
-  if (options.json) {
-    Json out;
-    for (const BenchRow& row : *rows) out[row.name] = row.value;
-    out["method"] = options.method;
-    out["simd"] = train::SimdTarget();
-    out["repeats"] = options.repeats;
-    out["version"] = FEDMRN_VERSION;
-    fmt::print("{}\n", JsonText(out, 2));
-  } else {
-    fmt::print("fedmrn {}, {}; medians of {} rounds\n", FEDMRN_VERSION,
-               train::SimdTarget(), options.repeats);
-    PrintRows(*rows);
-  }
+  PrintBench(*rows, options.json, {{"method", options.method}}, options.repeats,
+             "rounds");
   return kExitOk;
 }
 

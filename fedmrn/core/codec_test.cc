@@ -581,6 +581,20 @@ TEST(Coding, ChangesNothingButBytes) {
   }
 }
 
+// That a frame is refused in these words when `bytes` bytes at `at` are others,
+// under a good checksum.
+void ExpectRefused(const Bytes& good, size_t at, uint32_t value, size_t bytes,
+                   const char* words) {
+  Bytes bad = good;
+  std::memcpy(bad.data() + at, &value, bytes);
+  wire::StoreChecksum(bad);
+  const auto parsed = ParseFrame(bad);
+  ASSERT_FALSE(parsed.ok()) << words;
+  EXPECT_NE(parsed.error().message.find(words), std::string::npos)
+      << parsed.error().message;
+  EXPECT_LE(parsed.error().offset, good.size());
+}
+
 // Of the codecs whose bits are coded as masks are; coded_mask_test.cc has what
 // a coded mask itself may not be.
 TEST(Coding, RefusesWhatCannotBeWithWhatAndWhere) {
@@ -592,14 +606,7 @@ TEST(Coding, RefusesWhatCannotBeWithWhatAndWhere) {
         EncodeFrame(HeaderFor(codec), options, Uneven(12, 0.2f), {}).value();
     const auto expect = [&](size_t at, uint32_t value, size_t bytes,
                             const char* words) {
-      Bytes bad = good;
-      std::memcpy(bad.data() + at, &value, bytes);
-      wire::StoreChecksum(bad);
-      const auto parsed = ParseFrame(bad);
-      ASSERT_FALSE(parsed.ok()) << words;
-      EXPECT_NE(parsed.error().message.find(words), std::string::npos)
-          << parsed.error().message;
-      EXPECT_LE(parsed.error().offset, good.size());
+      ExpectRefused(good, at, value, bytes, words);
     };
     // Where the coded bits begin: behind count, lengths and scales; behind the
     // kept values.
@@ -639,14 +646,7 @@ TEST(TernGrad, RefusesBadCodingWithWhatAndWhere) {
       EncodeFrame(HeaderFor("terngrad"), {}, Normal(12, 5003), {}).value();
   const auto expect = [&](size_t at, uint32_t value, size_t bytes,
                           const char* words) {
-    Bytes bad = good;
-    std::memcpy(bad.data() + at, &value, bytes);
-    wire::StoreChecksum(bad);
-    const auto parsed = ParseFrame(bad);
-    ASSERT_FALSE(parsed.ok()) << words;
-    EXPECT_NE(parsed.error().message.find(words), std::string::npos)
-        << parsed.error().message;
-    EXPECT_LE(parsed.error().offset, good.size());
+    ExpectRefused(good, at, value, bytes, words);
   };
   // One segment: count, length, scale, share, length of the coded trits.
   const size_t share = wire::kPayload + 12, length = share + 1;
