@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <memory>
@@ -41,6 +42,24 @@ TEST(Try, GivesTheValueOrReturnsTheError) {
   EXPECT_EQ(*Quarter(12), 3);
   EXPECT_EQ(Quarter(6).error().message, "odd");
   EXPECT_EQ(Quarter(5).error().code, ErrorCode::kBadValue);
+}
+
+// Stacks as large as no address space has room for.
+TEST(ParallelFor, WithoutThreadsTheCallerDoesAll) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 48), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  int sum = 0;  // of one thread, so it needs no lock
+  ParallelFor(10, 4, [&](size_t thread, size_t item) {
+    EXPECT_EQ(thread, 0u);
+    sum += static_cast<int>(item);
+  });
+  EXPECT_EQ(sum, 45);
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&huge);
 }
 
 TEST(ParallelFor, EveryItemOnceByThreadsOfItsNumbers) {

@@ -6,15 +6,27 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
+#include "fedmrn/base/file_faults.h"
+
 namespace fedmrn {
 namespace {
+
+std::atomic<const FileFault*> injected = nullptr;
+
+// Whether a test has this step fail, for the reason in errno.
+bool Fails(FileStep step, const std::string& path) {
+  const FileFault* const fault = injected;
+  const int why = fault != nullptr ? (*fault)(step, path) : 0;
+  if (why != 0) errno = why;
+  return why != 0;
+}
 
 // Some reasons say that the path is wrong, all others that the work failed.
 Error Failed(const std::string& path, const char* what, int why = errno) {
@@ -46,15 +58,23 @@ class Descriptor {
 // `name` is the file's for people, who have not heard of temporary ones.
 Status WriteAndSync(const std::string& path, const std::string& name, int flags,
                     ByteView bytes) {
+  if (Fails(FileStep::kOpen, name)) return Failed(name, "write");
   Descriptor file(path, O_WRONLY | O_CREAT | flags);
   if (file.get() < 0) return Failed(name, "write");
+  const bool cut = Fails(FileStep::kWrite, name);
+  const int why_cut = errno;
+  if (cut) bytes = bytes.first(bytes.size() / 2);
   while (!bytes.empty()) {
     const ssize_t wrote = write(file.get(), bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0) return Failed(name, "write");
     bytes = bytes.subspan(static_cast<size_t>(wrote));
   }
-  if (fsync(file.get()) != 0 || !file.Close()) return Failed(name, "write");
+  if (cut) return Failed(name, "write", why_cut);
+  if (Fails(FileStep::kSync, name) || fsync(file.get()) != 0 ||
+      Fails(FileStep::kClose, name) || !file.Close()) {
+    return Failed(name, "write");
+  }
   return Ok();
 }
 
@@ -65,13 +85,20 @@ Status SyncFolderOf(const std::string& path) {
   const Descriptor descriptor(folder, O_RDONLY | O_DIRECTORY);
   if (descriptor.get() < 0) return Failed(folder, "open");
   // EINVAL: this file system has no such thing, and nothing can be done.
-  if (fsync(descriptor.get()) != 0 && errno != EINVAL) {
+  if ((Fails(FileStep::kSyncFolder, folder) || fsync(descriptor.get()) != 0) &&
+      errno != EINVAL) {
     return Failed(folder, "sync");
   }
   return Ok();
 }
 
 }  // namespace
+
+FileFaults::FileFaults(FileFault fault) : fault_(std::move(fault)) {
+  injected = &fault_;
+}
+
+FileFaults::~FileFaults() { injected = nullptr; }
 
 Result<Bytes> ReadFile(const std::string& path, size_t most) {
   const Descriptor file(path, O_RDONLY);
@@ -105,7 +132,8 @@ Status WriteFileAtomically(const std::string& path, ByteView bytes) {
     unlink(temporary.c_str());
     return wrote;
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (Fails(FileStep::kRename, path) ||
+      std::rename(temporary.c_str(), path.c_str()) != 0) {
     const Error error = Failed(path, "replace");
     unlink(temporary.c_str());
     return error;
@@ -135,18 +163,34 @@ Result<FolderLock> FolderLock::Take(const std::string& folder) {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) return Failed(path, "open");
   if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+    const int why = errno;
     close(file);
+    if (why != EWOULDBLOCK) return Failed(path, "lock", why);
     return Error{ErrorCode::kFailed,
                  folder + ": another fedmrn is at work there"};
   }
-  return FolderLock(file);
+  return FolderLock(file, folder);
+}
+
+Status FolderLock::Check() const {
+  struct stat held, there;
+  if (fstat(file_, &held) == 0 &&
+      stat((folder_ + "/lock").c_str(), &there) == 0 &&
+      held.st_dev == there.st_dev && held.st_ino == there.st_ino) {
+    return Ok();
+  }
+  return Error{
+      ErrorCode::kFailed,
+      folder_ + ": was removed or replaced while fedmrn was at work there"};
 }
 
 FolderLock::FolderLock(FolderLock&& other) noexcept
-    : file_(std::exchange(other.file_, -1)) {}
+    : file_(std::exchange(other.file_, -1)),
+      folder_(std::move(other.folder_)) {}
 
 FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
   std::swap(file_, other.file_);
+  std::swap(folder_, other.folder_);
   return *this;
 }
 

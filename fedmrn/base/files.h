@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "fedmrn/base/bytes.h"
 #include "fedmrn/base/result.h"
@@ -43,13 +44,19 @@ class FolderLock {
   // Creates the folder if it is missing. Fails if another process holds it.
   static Result<FolderLock> Take(const std::string& folder);
 
+  // Whether the folder is still the one that was taken: somebody may have
+  // removed it, and somebody else made another of its name.
+  Status Check() const;
+
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&& other) noexcept;
   ~FolderLock();
 
  private:
-  explicit FolderLock(int file) : file_(file) {}
+  FolderLock(int file, std::string folder)
+      : file_(file), folder_(std::move(folder)) {}
   int file_ = -1;
+  std::string folder_;
 };
 
 }  // namespace fedmrn

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
+#include "fedmrn/base/file_faults.h"
 #include "fedmrn/base/sha256.h"
 #include "gtest/gtest.h"
 
@@ -109,6 +112,71 @@ TEST_F(Files, AFullDiskIsNoWrongPath) {
   EXPECT_EQ(full.error().code, ErrorCode::kFailed);
   EXPECT_EQ(full.error().message,
             Path("file") + ": cannot write it: No space left on device");
+}
+
+// Whichever step fails: what was there stays, nothing is left over, and the
+// error says where and why.
+TEST_F(Files, AFailingDiskLeavesTheOldFile) {
+  const std::string path = Path("file");
+  ASSERT_TRUE(WriteFileAtomically(path, AsBytes("good")));
+  for (const FileStep step :
+       {FileStep::kOpen, FileStep::kWrite, FileStep::kSync, FileStep::kClose,
+        FileStep::kRename, FileStep::kSyncFolder}) {
+    for (const int why : {EIO, ENOSPC, EDQUOT}) {
+      const FileFaults faults([&](FileStep asked, const std::string&) {
+        return asked == step ? why : 0;
+      });
+      const bool renamed = step == FileStep::kSyncFolder;
+      const Status failed =
+          WriteFileAtomically(path, AsBytes(renamed ? "good" : "new"));
+      ASSERT_FALSE(failed);
+      EXPECT_EQ(failed.error().code, ErrorCode::kFailed);
+      EXPECT_TRUE(failed.error().message.starts_with(
+          renamed ? folder_.string() + ": cannot " : path + ": cannot "))
+          << failed.error().message;
+      EXPECT_TRUE(failed.error().message.ends_with(std::strerror(why)))
+          << failed.error().message;
+      EXPECT_EQ(AsText(*ReadFile(path)), "good");
+      EXPECT_EQ(Count(), 1u) << "a temporary file was left";
+    }
+  }
+  ASSERT_TRUE(WriteFileAtomically(path, AsBytes("new")));
+  EXPECT_EQ(AsText(*ReadFile(path)), "new");
+}
+
+TEST_F(Files, AGrowingFileThatWasCutOffIsMended) {
+  const std::string path = Path("file");
+  ASSERT_TRUE(GrowFile(path, AsBytes("one")));
+  {
+    const FileFaults full([](FileStep step, const std::string&) {
+      return step == FileStep::kWrite ? ENOSPC : 0;
+    });
+    EXPECT_FALSE(GrowFile(path, AsBytes("one two")));
+  }
+  EXPECT_EQ(AsText(*ReadFile(path)), "one t");
+  ASSERT_TRUE(GrowFile(path, AsBytes("one two")));
+  EXPECT_EQ(AsText(*ReadFile(path)), "one two");
+}
+
+TEST_F(Files, AFolderIsHeldByOneAndNoticesItsEnd) {
+  const std::string folder = Path("a/folder");
+  const Result<FolderLock> lock = FolderLock::Take(folder);
+  ASSERT_TRUE(lock) << lock.error().ToString();
+  EXPECT_TRUE(lock->Check());
+  const Result<FolderLock> second = FolderLock::Take(folder);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kFailed);
+  EXPECT_EQ(second.error().message,
+            folder + ": another fedmrn is at work there");
+
+  fs::rename(folder, Path("elsewhere"));
+  const std::string gone =
+      folder + ": was removed or replaced while fedmrn was at work there";
+  EXPECT_EQ(lock->Check().error().message, gone);
+  const Result<FolderLock> another = FolderLock::Take(folder);
+  ASSERT_TRUE(another);
+  EXPECT_TRUE(another->Check());
+  EXPECT_EQ(lock->Check().error().message, gone);
 }
 
 TEST_F(Files, GrowsInPlaceWhereItCan) {

@@ -12,7 +12,8 @@ namespace fedmrn {
 
 // Calls work(thread, item) for each item in [0, items), started in this order,
 // on up to `threads` threads, which are numbered from 0; one thread is the
-// caller's own. The first exception ends the rest of the work and is thrown
+// caller's own, and where the system refuses others it does all. The first
+// exception ends the rest of the work and is thrown
 // here, after all threads have stopped.
 template <typename Work>
 void ParallelFor(size_t items, size_t threads, const Work& work) {
@@ -29,8 +30,14 @@ void ParallelFor(size_t items, size_t threads, const Work& work) {
     }
   };
   std::vector<std::thread> others;
-  for (size_t thread = 1; thread < std::min(items, threads); ++thread) {
-    others.emplace_back(loop, thread);
+  threads = std::min(items, threads);
+  others.reserve(threads);
+  for (size_t thread = 1; thread < threads; ++thread) {
+    try {
+      others.emplace_back(loop, thread);
+    } catch (const std::exception&) {
+      break;
+    }
   }
   loop(0);
   for (std::thread& other : others) other.join();

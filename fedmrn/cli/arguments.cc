@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "fedmrn/base/failure.h"
 #include "fedmrn/base/similar.h"
 #include "fedmrn/cli/exit.h"
 #include "fedmrn/cli/text.h"
@@ -222,8 +223,7 @@ int Program::Run(int argc, char** argv) {
     fmt::print(stderr, "{}\n", Mistake(*app_, error));
     return kExitBadInput;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", app_->get_name(), error.what());
-    return kExitFailed;
+    return Fail(app_->get_name(), ErrorOf(error, ErrorCode::kFailed));
   }
   return exit_code_;
 }

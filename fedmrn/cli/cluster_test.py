@@ -9,7 +9,6 @@ ctest sets FEDMRN_PROGRAM.
 import json
 import os
 import pathlib
-import random
 import re
 import shutil
 import signal
@@ -132,28 +131,7 @@ class ClusterTest(MpiTest):
                     ranks, f"ranks{ranks}", "--workers", workers, *STATEFUL))
 
     def test_kill_any_rank(self):
-        config = [*STATEFUL, "--rounds.count", "8"]
-        expected = self.with_threads("threads", *config)
-        chance = random.Random(5)
-        killed = 0
-        begun = time.monotonic()
-        self.with_ranks(2, "whole", *config)
-        length = time.monotonic() - begun
-        while True:
-            ranks = 2 + killed % 2
-            with self.launch("-n", ranks, PROGRAM, "run", *TINY, "--resume",
-                             "--out", "killed", *config) as process:
-                if killed < 3:
-                    time.sleep(chance.uniform(0.1, length))
-                    if alive := ranks_of(process.pid):
-                        os.kill(chance.choice(alive), signal.SIGKILL)
-                        killed += 1
-                done = self.end_of(process)
-            if done.returncode == 0:
-                if killed == 3:
-                    break
-                shutil.rmtree(self.folder / "killed")
-        self.assertEqual(self.result("killed"), expected)
+        self.kill_and_compare(3, "--ranks", "3")
 
     def stop(self, process, targets, out):
         """SIGTERM to these once the first round is there."""

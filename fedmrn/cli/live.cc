@@ -23,17 +23,25 @@ constexpr int kExitTerminated = 3;
 // Without a terminal: longer than most rounds, so that logs stay short.
 constexpr auto kBetweenKept = std::chrono::seconds(20);
 
+// Only what a signal's handler may do.
 void StopWatched(int signal) {
-  last_signal = signal;
+  if (last_signal.exchange(signal) == signal) {
+    constexpr std::string_view kWord =
+        "\nended at once; what was saved before is whole\n";
+    (void)!write(STDERR_FILENO, kWord.data(), kWord.size());
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    return;
+  }
   if (const std::span<sim::Progress>* runs = watched) {
     for (sim::Progress& progress : *runs) progress.stop = true;
   }
-  std::signal(signal, SIG_DFL);
 }
 
 }  // namespace
 
 StopOnSignal::StopOnSignal(std::span<sim::Progress> runs) : runs_(runs) {
+  last_signal = 0;
   watched = &runs_;
   old_int_ = std::signal(SIGINT, StopWatched);
   old_term_ = std::signal(SIGTERM, StopWatched);

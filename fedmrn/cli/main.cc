@@ -1,6 +1,10 @@
 #include "fedmrn/cli/main.h"
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -10,6 +14,8 @@
 namespace fedmrn::cli {
 
 int Main(int argc, char** argv) {
+  // A file that grows beyond `ulimit -f` is an error like any other.
+  std::signal(SIGXFSZ, SIG_IGN);
   const std::string name =
       argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
   // Before anything is computed, whatever the verb.
@@ -41,7 +47,14 @@ int Main(int argc, char** argv) {
   AddInspect(verb);
   AddAggregate(verb);
   AddBench(verb);
-  return program.Run(argc, argv);
+  const int code = program.Run(argc, argv);
+  // What was printed is part of the work, and may not fit the disk.
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return code != kExitOk
+             ? code
+             : Fail(name, {ErrorCode::kFailed,
+                           std::string("cannot write its output: ") +
+                               std::strerror(errno)});
 }
 
 }  // namespace fedmrn::cli

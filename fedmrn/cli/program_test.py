@@ -3,10 +3,12 @@
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
 PROGRAM = os.environ["FEDMRN_PROGRAM"]
+TORTURE = pathlib.Path(__file__).parents[2] / "scripts" / "torture"
 
 
 class ProgramTest(unittest.TestCase):
@@ -50,6 +52,15 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stderr, message + "\n")
         return done.stdout
+
+    def kill_and_compare(self, kills, *words):
+        """Runs killed at random moments come to what others come to."""
+        done = subprocess.run(
+            [sys.executable, TORTURE, str(kills), "--program", PROGRAM, *words],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertTrue(done.stdout.endswith(
+            f"\n{kills} kills, 0 differences\n"), done.stdout)
 
     def files(self):
         return sorted(path.name for path in self.folder.iterdir())

@@ -10,9 +10,6 @@ import gzip
 import json
 import os
 import pathlib
-import random
-import subprocess
-import time
 import unittest
 
 from program_test import ProgramTest
@@ -25,7 +22,6 @@ HEADER = ("round,accuracy,loss,uplink_bytes,payload_bytes,dense_bytes,"
 TINY = {"data.name": "synthetic", "data.train_examples": 320,
         "data.test_examples": 64, "partition.clients": 8, "train.epochs": 1,
         "train.batch": 16, "rounds.clients_per_round": 3, "rounds.count": 3}
-KILLS = 15
 
 
 def settings(**changed):
@@ -75,41 +71,8 @@ class RunFolderTest(ProgramTest):
 
 class RecoveryTest(RunFolderTest):
 
-    def check_what_is_left(self, out):
-        """After a kill: every file that is there is whole."""
-        folder = self.folder / out
-        rows = 0
-        if (folder / "rounds.csv").exists():
-            rows = len(self.rows(out))
-        if (folder / "run.json").exists():
-            run = json.loads((folder / "run.json").read_text())
-            self.assertLessEqual(abs(run["rounds_done"] - rows), 1)
-
     def test_kill_at_any_moment(self):
-        config = settings(rounds__count=5, faults__drop=0.2,
-                          rounds__min_clients=2)
-        start = time.monotonic()
-        expected = self.succeed("whole", *config)
-        length = time.monotonic() - start
-        moments = random.Random(7)
-        killed = finished = 0
-        while killed < KILLS or not finished:
-            out = f"killed{finished}"
-            with self.start("--out", out, "--resume", *config) as process:
-                try:
-                    limit = (moments.uniform(0.05, length)
-                             if killed < KILLS else 600)
-                    _, err = process.communicate(timeout=limit)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.communicate()
-                    killed += 1
-                    self.check_what_is_left(out)
-                    continue
-            self.assertEqual(process.returncode, 0, err.decode())
-            self.assertNotIn(b"damaged", err)
-            self.assertEqual(self.result(out), expected)
-            finished += 1
+        self.kill_and_compare(4)
 
     def test_damaged_checkpoint(self):
         config = settings()

@@ -49,12 +49,12 @@ Result<std::vector<float>> States::LoadKept(uint32_t client) const {
 Result<std::vector<float>> States::Read(uint32_t client, uint32_t round) const {
   const std::string path = Path(client, round);
   const Result<Bytes> bytes = ReadFile(path);
-  if (!bytes) return bytes.error();
+  if (!bytes) return Error{ErrorCode::kFailed, bytes.error().message};
   const size_t size = bytes->size() - std::min(bytes->size(), kHashDigits);
   const ByteView values = ByteView(*bytes).first(size);
   if (size % sizeof(float) != 0 ||
       Sha256Hex(values) != AsText(ByteView(*bytes).subspan(size))) {
-    return Error{ErrorCode::kBadFormat,
+    return Error{ErrorCode::kFailed,
                  path + " is damaged (its SHA-256 differs)"};
   }
   std::vector<float> state(size / sizeof(float));
@@ -62,16 +62,27 @@ Result<std::vector<float>> States::Read(uint32_t client, uint32_t round) const {
   return state;
 }
 
+Status States::Write(uint32_t client, uint32_t round,
+                     std::span<const float> state) const {
+  Bytes bytes;
+  AppendLe(state, bytes);
+  const std::string hash = Sha256Hex(bytes);
+  bytes.insert(bytes.end(), hash.begin(), hash.end());
+  // Not its parents: if they are gone, the run's results are.
+  std::error_code error;
+  std::filesystem::create_directory(folder_, error);
+  if (error) {
+    return Error{ErrorCode::kFailed,
+                 folder_ + ": cannot create it: " + error.message()};
+  }
+  const Status written = WriteFileAtomically(Path(client, round), bytes);
+  if (!written) return Error{ErrorCode::kFailed, written.error().message};
+  return Ok();
+}
+
 Status States::Keep(uint32_t client, uint32_t round, std::vector<float> state) {
   if (state.empty()) return Ok();
-  if (!folder_.empty()) {
-    FEDMRN_TRY(MakeFolder(folder_));
-    Bytes bytes;
-    AppendLe(std::span<const float>(state), bytes);
-    const std::string hash = Sha256Hex(bytes);
-    bytes.insert(bytes.end(), hash.begin(), hash.end());
-    FEDMRN_TRY(WriteFileAtomically(Path(client, round), bytes));
-  }
+  if (!folder_.empty()) FEDMRN_TRY(Write(client, round, state));
   const std::lock_guard lock(mutex_);
   kept_[client] = round;
   if (folder_.empty()) kept_states_[client] = std::move(state);

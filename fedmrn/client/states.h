@@ -9,6 +9,9 @@
 // too small, the client goes on from the state before: error feedback must not
 // forget what never arrived.
 //
+// What goes wrong here is kFailed: a state that cannot be read or written is
+// this machine's loss, and no client's.
+//
 // Each state is a file of its own, CLIENT-ROUND.state, and a checkpoint lists
 // those that were valid. So a run that was killed goes on from the states of
 // its checkpoint, and memory does not grow with the clients.
@@ -29,7 +32,8 @@ namespace fedmrn::client {
 // Thread-safe for different clients.
 class States {
  public:
-  // `folder` empty: in memory only.
+  // `folder` empty: in memory only; else it is made when it is needed, in one
+  // that is there.
   explicit States(std::string folder) : folder_(std::move(folder)) {}
 
   // The client's valid state; empty if it has none.
@@ -55,6 +59,8 @@ class States {
  private:
   std::string Path(uint32_t client, uint32_t round) const;
   Result<std::vector<float>> Read(uint32_t client, uint32_t round) const;
+  Status Write(uint32_t client, uint32_t round,
+               std::span<const float> state) const;
 
   std::string folder_;
   mutable std::mutex mutex_;

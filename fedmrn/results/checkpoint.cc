@@ -47,11 +47,13 @@ void AppendSection(Bytes& to, ByteView section) {
 
 }  // namespace
 
-Bytes EncodeCheckpoint(const Checkpoint& checkpoint) {
+Bytes EncodeCheckpoint(const Checkpoint& checkpoint, GrowingCsv* csv) {
+  GrowingCsv anew;
+  if (csv == nullptr) csv = &anew;
   Bytes bytes(AsBytes(kMagic).begin(), AsBytes(kMagic).end());
   AppendLe(static_cast<uint64_t>(checkpoint.started), bytes);
   AppendSection(bytes, AsBytes(checkpoint.config));
-  AppendSection(bytes, AsBytes(RoundsCsv(checkpoint.rows)));
+  AppendSection(bytes, AsBytes(csv->Of(checkpoint.rows)));
   AppendSection(bytes, checkpoint.model);
   AppendSection(bytes, checkpoint.moments);
   AppendSection(bytes, AsBytes(checkpoint.client_states));
@@ -107,13 +109,14 @@ Result<Checkpoint> DecodeCheckpoint(ByteView bytes) {
   return checkpoint;
 }
 
-Status SaveCheckpoint(const std::string& folder, const Checkpoint& checkpoint) {
+Status SaveCheckpoint(const std::string& folder, const Checkpoint& checkpoint,
+                      GrowingCsv* csv) {
   FEDMRN_TRY(MakeFolder(folder));
   char name[40];
   std::snprintf(name, sizeof name, "round-%06u%s", checkpoint.rounds_done(),
                 kEnding.data());
-  const Status written =
-      WriteFileAtomically(folder + "/" + name, EncodeCheckpoint(checkpoint));
+  const Status written = WriteFileAtomically(folder + "/" + name,
+                                             EncodeCheckpoint(checkpoint, csv));
   if (!written) return written;
   const Result<std::vector<fs::path>> files = Files(folder);
   if (!files) return files.error();

@@ -28,8 +28,9 @@ struct Checkpoint {
 };
 
 // Into `folder` (created if missing), as round-NNNNNN.checkpoint; then removes
-// all but the last two.
-Status SaveCheckpoint(const std::string& folder, const Checkpoint& checkpoint);
+// all but the last two. `csv` remembers the rows from one to the next.
+Status SaveCheckpoint(const std::string& folder, const Checkpoint& checkpoint,
+                      GrowingCsv* csv = nullptr);
 
 // The newest that is whole; `warn` hears about the others. Nothing if there is
 // none at all; an error if there are some and none can be used.
@@ -38,7 +39,7 @@ Result<std::optional<Checkpoint>> LoadCheckpoint(
     const std::function<void(const std::string&)>& warn);
 
 // The file's bytes and back; the error says what is wrong.
-Bytes EncodeCheckpoint(const Checkpoint& checkpoint);
+Bytes EncodeCheckpoint(const Checkpoint& checkpoint, GrowingCsv* csv = nullptr);
 Result<Checkpoint> DecodeCheckpoint(ByteView bytes);
 
 }  // namespace fedmrn::results

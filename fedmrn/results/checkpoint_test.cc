@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <set>
 
+#include "fedmrn/base/file_faults.h"
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/sha256.h"
 #include "fedmrn/core/frame.h"
@@ -198,6 +200,36 @@ TEST_F(CheckpointFiles, FallsBackWithAWarning) {
   EXPECT_EQ(none.error().ToString(),
             "no checkpoint in " + folder_ + " can be used: " + folder_ +
                 "/round-000001.checkpoint is damaged (its SHA-256 differs)");
+}
+
+TEST_F(CheckpointFiles, CutAtEveryByte) {
+  ASSERT_TRUE(SaveCheckpoint(folder_, After(1)));
+  ASSERT_TRUE(SaveCheckpoint(folder_, After(2)));
+  const fs::path newest = folder_ + "/round-000002.checkpoint";
+  for (size_t size = fs::file_size(newest); size-- > 0;) {
+    fs::resize_file(newest, size);
+    const auto loaded = Load();
+    ASSERT_TRUE(loaded && loaded->has_value()) << size;
+    ASSERT_EQ((*loaded)->rounds_done(), 1u) << size;
+    ASSERT_EQ(warnings_.size(), 1u);
+  }
+}
+
+TEST_F(CheckpointFiles, AFailingDiskLeavesTheOneBefore) {
+  ASSERT_TRUE(SaveCheckpoint(folder_, After(1)));
+  for (const FileStep step : {FileStep::kOpen, FileStep::kWrite,
+                              FileStep::kSync, FileStep::kRename}) {
+    const FileFaults faults([&](FileStep asked, const std::string&) {
+      return asked == step ? EIO : 0;
+    });
+    const Status failed = SaveCheckpoint(folder_, After(2));
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, ErrorCode::kFailed);
+    EXPECT_EQ((*Load())->rounds_done(), 1u);
+    EXPECT_TRUE(warnings_.empty());
+  }
+  ASSERT_TRUE(SaveCheckpoint(folder_, After(2)));
+  EXPECT_EQ((*Load())->rounds_done(), 2u);
 }
 
 TEST_F(CheckpointFiles, AFolderThatCannotBe) {

@@ -70,7 +70,9 @@ Columns ColumnsOf(std::span<const RoundRow> rows) {
     const auto has_value = [&](const RoundRow& row) {
       return !std::isnan(row.*std::get<double RoundRow::*>(column.field));
     };
-    if (column.in_all_files || std::ranges::any_of(rows, has_value)) {
+    // From the last: what new rows have, older ones mostly have, too.
+    if (column.in_all_files ||
+        std::any_of(rows.rbegin(), rows.rend(), has_value)) {
       columns.push_back(column);
     }
   }
@@ -239,15 +241,24 @@ Json Totals(const RoundRow& sum) {
 }  // namespace
 
 std::string RoundsCsv(std::span<const RoundRow> rows) {
+  return GrowingCsv().Of(rows);
+}
+
+const std::string& GrowingCsv::Of(std::span<const RoundRow> rows) {
   const Columns columns = ColumnsOf(rows);
-  std::string csv = Header(columns) + '\n';
-  for (const RoundRow& row : rows) {
+  const std::string header = Header(columns) + '\n';
+  if (!csv_.starts_with(header) || rows_ > rows.size()) {
+    csv_ = header;
+    rows_ = 0;
+  }
+  for (const RoundRow& row : rows.subspan(rows_)) {
     for (const Column& column : columns) {
-      csv += Field(column, row);
-      csv += &column == &columns.back() ? '\n' : ',';
+      csv_ += Field(column, row);
+      csv_ += &column == &columns.back() ? '\n' : ',';
     }
   }
-  return csv;
+  rows_ = rows.size();
+  return csv_;
 }
 
 Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows) {

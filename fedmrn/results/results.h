@@ -64,6 +64,17 @@ struct RoundRow {
 std::string RoundsCsv(std::span<const RoundRow> rows);
 Status WriteRoundsCsv(const std::string& path, std::span<const RoundRow> rows);
 
+// The same of rows that become more from call to call: writes out only the new
+// ones, so that a round takes no longer the more there were before.
+class GrowingCsv {
+ public:
+  const std::string& Of(std::span<const RoundRow> rows);
+
+ private:
+  std::string csv_;
+  size_t rows_ = 0;  // that it holds
+};
+
 // The inverse, also of files of older versions. Refuses a file that is cut off
 // or whose rounds do not increase; the error begins with the line: "line 3:
 // ...".

@@ -129,6 +129,18 @@ TEST(RoundsCsv, SteeredMagnitudesHaveTwoColumnsMore) {
   EXPECT_TRUE(std::isnan((*read)[1].mean_iou));
 }
 
+// Whatever the calls before: rows, a column that is new, or none.
+TEST(RoundsCsv, GrowsToTheSameText) {
+  std::vector<RoundRow> rows = Rows();
+  rows[2].mean_iou = 0.5;
+  GrowingCsv growing;
+  for (const size_t count : {0u, 1u, 1u, 2u, 3u, 4u, 4u, 2u, 4u, 0u}) {
+    ASSERT_LE(count, rows.size());
+    const auto some = std::span(rows).first(count);
+    EXPECT_EQ(growing.Of(some), RoundsCsv(some)) << count;
+  }
+}
+
 // A file that was cut anywhere but between two lines is refused, by its line.
 TEST(RoundsCsv, RefusesEveryHalfWrittenFile) {
   const std::string whole = RoundsCsv(Rows());

@@ -87,20 +87,25 @@ uint32_t Crc32c(ByteView bytes) {
 }
 
 Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
-  Bytes out;
-  double wall_time = static_cast<double>(start_time);
-  Bytes version = Event(wall_time);
-  PutBlock(3, AsBytes("brain.Event:2"), version);
-  PutRecord(version, out);
-  uint64_t uplink_bytes = 0;
-  for (const RoundRow& row : rows) {
-    wall_time += row.wall_s;
-    uplink_bytes += row.uplink_bytes;
+  return GrowingEvents().Of(rows, start_time);
+}
+
+const Bytes& GrowingEvents::Of(std::span<const RoundRow> rows,
+                               int64_t start_time) {
+  if (events_.empty()) {
+    wall_time_ = static_cast<double>(start_time);
+    Bytes version = Event(wall_time_);
+    PutBlock(3, AsBytes("brain.Event:2"), version);
+    PutRecord(version, events_);
+  }
+  for (const RoundRow& row : rows.subspan(rows_)) {
+    wall_time_ += row.wall_s;
+    uplink_bytes_ += row.uplink_bytes;
     Bytes summary;
     PutScalar("accuracy", row.score, summary);
     PutScalar("mean_iou", row.mean_iou, summary);
     PutScalar("loss", row.loss, summary);
-    PutScalar("uplink_megabytes", static_cast<double>(uplink_bytes) / 1e6,
+    PutScalar("uplink_megabytes", static_cast<double>(uplink_bytes_) / 1e6,
               summary);
     PutScalar("uplink_bits_per_param", row.uplink_bits_per_param, summary);
     PutScalar("magnitude", row.magnitude, summary);
@@ -115,21 +120,22 @@ Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
     PutScalar("personal_accuracy", row.personal_score, summary);
     PutScalar("personal_accuracy_p10", row.personal_score_p10, summary);
     PutScalar("personal_accuracy_worst", row.personal_score_worst, summary);
-    Bytes event = Event(wall_time);
+    Bytes event = Event(wall_time_);
     PutKey(2, kVarint, event);
     PutVarint(row.round, event);
     PutBlock(5, summary, event);
-    PutRecord(event, out);
+    PutRecord(event, events_);
   }
-  return out;
+  rows_ = rows.size();
+  return events_;
 }
 
-Status WriteTensorBoard(const std::string& folder,
-                        std::span<const RoundRow> rows, int64_t start_time) {
+Status WriteTensorBoard(const std::string& folder, ByteView events,
+                        int64_t start_time) {
   FEDMRN_TRY(MakeFolder(folder));
   return GrowFile(
       folder + "/events.out.tfevents." + std::to_string(start_time) + ".fedmrn",
-      TensorBoardEvents(rows, start_time));
+      events);
 }
 
 }  // namespace fedmrn::results

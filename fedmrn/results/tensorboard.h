@@ -16,10 +16,24 @@ namespace fedmrn::results {
 // last resumption), is in seconds since 1970.
 Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time);
 
-// Makes the event file in `folder` (created if missing) hold all of `rows`. A
+// The same of one run's rows that become more from call to call: writes out
+// only the new ones, so that a round takes no longer the more there were
+// before.
+class GrowingEvents {
+ public:
+  const Bytes& Of(std::span<const RoundRow> rows, int64_t start_time);
+
+ private:
+  Bytes events_;
+  size_t rows_ = 0;  // that they hold
+  double wall_time_ = 0;
+  uint64_t uplink_bytes_ = 0;
+};
+
+// Makes the event file in `folder` (created if missing) hold these events. A
 // TensorBoard that is watching keeps the file open, so it grows in place.
-Status WriteTensorBoard(const std::string& folder,
-                        std::span<const RoundRow> rows, int64_t start_time);
+Status WriteTensorBoard(const std::string& folder, ByteView events,
+                        int64_t start_time);
 
 // The Castagnoli polynomial's, as TensorBoard's records carry it.
 uint32_t Crc32c(ByteView bytes);

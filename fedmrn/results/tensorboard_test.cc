@@ -186,6 +186,12 @@ TEST(TensorBoard, MoreRowsOnlyAppend) {
   const Bytes more = TensorBoardEvents(rows, 7);
   ASSERT_LT(less.size(), more.size());
   EXPECT_TRUE(std::equal(less.begin(), less.end(), more.begin()));
+  GrowingEvents growing;
+  for (size_t count = 0; count <= rows.size(); ++count) {
+    const auto some = std::span(rows).first(count);
+    EXPECT_EQ(growing.Of(some, 7), TensorBoardEvents(some, 7)) << count;
+    EXPECT_EQ(growing.Of(some, 7), TensorBoardEvents(some, 7)) << count;
+  }
 }
 
 TEST(TensorBoard, OneFileForAWholeRun) {
@@ -194,14 +200,15 @@ TEST(TensorBoard, OneFileForAWholeRun) {
       fs::path(testing::TempDir()) / ("tb" + std::to_string(getpid()));
   const std::vector<RoundRow> rows = Rows();
   const std::string tb = folder / "new" / "tb";
-  ASSERT_TRUE(WriteTensorBoard(tb, std::span(rows).first(1), 7));
-  ASSERT_TRUE(WriteTensorBoard(tb, rows, 7));
+  const Bytes events = TensorBoardEvents(rows, 7);
+  ASSERT_TRUE(
+      WriteTensorBoard(tb, TensorBoardEvents(std::span(rows).first(1), 7), 7));
+  ASSERT_TRUE(WriteTensorBoard(tb, events, 7));
   ASSERT_TRUE(fs::exists(tb + "/events.out.tfevents.7.fedmrn"));
   EXPECT_EQ(std::distance(fs::directory_iterator(tb), {}), 1);
-  EXPECT_EQ(*ReadFile(tb + "/events.out.tfevents.7.fedmrn"),
-            TensorBoardEvents(rows, 7));
+  EXPECT_EQ(*ReadFile(tb + "/events.out.tfevents.7.fedmrn"), events);
   const Status failed =
-      WriteTensorBoard(tb + "/events.out.tfevents.7.fedmrn", rows, 7);
+      WriteTensorBoard(tb + "/events.out.tfevents.7.fedmrn", events, 7);
   ASSERT_FALSE(failed);
   EXPECT_NE(failed.error().message.find("tfevents.7.fedmrn: cannot create it"),
             std::string::npos);

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "fedmrn/base/failure.h"
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/client/faults.h"
 
@@ -45,12 +46,12 @@ Result<client::Answer> AskClient(const ExecutorParts& parts,
       return faulty.Answer({order.round, order.attempt, id}, order.broadcast,
                            after_step);
     } catch (const std::exception& error) {
-      return Error{ErrorCode::kUnavailable, error.what()};
+      return ErrorOf(error, ErrorCode::kUnavailable);
     }
   };
   Result<client::Answer> result = answer();
   progress.steps_done += steps_left;
-  if (late()) {
+  if (late() && (result || result.error().code != ErrorCode::kFailed)) {
     return Error{ErrorCode::kUnavailable, "has not answered in time"};
   }
   return result;
@@ -69,6 +70,14 @@ Ask AskOf(const ExecutorParts& parts) {
                            const std::atomic<bool>& stop) {
     return AskClient(parts, settings, client, order, states, bench, stop);
   };
+}
+
+Status CheckMachine(const RoundOrder& order, uint32_t client,
+                    const Result<client::Answer>& answer) {
+  if (answer || answer.error().code != ErrorCode::kFailed) return Ok();
+  return Error{ErrorCode::kFailed, "round " + std::to_string(order.round) +
+                                       ", client " + std::to_string(client) +
+                                       ": " + answer.error().ToString()};
 }
 
 std::vector<uint32_t> LongestFirst(const ExecutorParts& parts,

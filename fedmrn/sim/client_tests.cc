@@ -41,6 +41,14 @@ Result<GlobalModel> ModelAfter(const Config& config, const train::Task& task,
   return after;
 }
 
+Result<std::vector<double>> AllOf(std::span<const Result<double>> results) {
+  std::vector<double> values;
+  for (const Result<double>& result : results) {
+    values.push_back(FEDMRN_TRY(result));
+  }
+  return values;
+}
+
 }  // namespace
 
 ClientScores ClientScoresOf(std::vector<double> scores) {
@@ -76,10 +84,10 @@ ClientTests::ClientTests(const Config& config, const train::Task& task,
   }
 }
 
-double ClientTests::ScoreOf(client::Bench& bench, uint32_t client,
-                            const GlobalModel& network,
-                            const Result<std::vector<float>>& state) const {
-  if (!state) return std::nan("");
+Result<double> ClientTests::ScoreOf(
+    client::Bench& bench, uint32_t client, const GlobalModel& network,
+    const Result<std::vector<float>>& state) const {
+  if (!state) return state.error();
   train::LocalTensors* const local = bench.learner->local();
   if (local != nullptr) {
     const std::span own = client::LocalValuesOf(task_, *state);
@@ -110,14 +118,14 @@ Status ClientTests::Test(uint32_t round, const GlobalModel& model,
   progress_.tests_total = 2 * examples;
   progress_.phase = Phase::kEvaluating;
   const GlobalModel network = NetworkOf(config_, task_, round, model);
-  std::vector<double> scores(clients_.size());
+  std::vector<Result<double>> scores(clients_.size(), std::nan(""));
   workers_.ForEach(clients_.size(), [&](client::Bench& bench, size_t i) {
     if (progress_.stop) return;
     const uint32_t client = clients_[i];
     scores[i] = ScoreOf(bench, client, network, states_.Load(client));
   });
   if (progress_.stop) return Error{ErrorCode::kStopped, "stopped"};
-  const ClientScores global = ClientScoresOf(std::move(scores)),
+  const ClientScores global = ClientScoresOf(FEDMRN_TRY(AllOf(scores))),
                      personal = ClientScoresOf(
                          FEDMRN_TRY(PersonalScores(round, model)));
   row.client_score = global.mean;
@@ -149,17 +157,18 @@ Result<std::vector<double>> ClientTests::PersonalScores(
         progress_.stop));
     const std::vector<std::pair<uint32_t, Bytes>> answers(frames.begin(),
                                                           frames.end());
-    std::vector<double> theirs(answers.size(), std::nan(""));
+    std::vector<Result<double>> results(answers.size(), std::nan(""));
     workers_.ForEach(answers.size(), [&](client::Bench& bench, size_t i) {
       if (progress_.stop) return;
       const auto& [client, frame] = answers[i];
       const Result<GlobalModel> own =
           ModelAfter(config_, task_, next, model, frame);
       if (!own) return;  // damaged, as an injected fault may have it
-      theirs[i] = ScoreOf(bench, client, NetworkOf(config_, task_, next, *own),
-                          states_.LoadKept(client));
+      results[i] = ScoreOf(bench, client, NetworkOf(config_, task_, next, *own),
+                           states_.LoadKept(client));
     });
     if (progress_.stop) return Error{ErrorCode::kStopped, "stopped"};
+    const std::vector<double> theirs = FEDMRN_TRY(AllOf(results));
     scores.insert(scores.end(), theirs.begin(), theirs.end());
   }
   return scores;

@@ -38,16 +38,16 @@ class ClientTests {
   // Fills the row's scores of clients after round `round`, and adds the time
   // that it takes. What a client would answer in the next round, were it
   // asked, makes the model its own; nobody commits it. Fails if the executor
-  // does, or with kStopped.
+  // does or a state cannot be read, or with kStopped.
   Status Test(uint32_t round, const GlobalModel& model,
               results::RoundRow& row) const;
 
  private:
   // On the client's own examples, and with those tensors of its state that
-  // never leave it; NaN if the state cannot be read.
-  double ScoreOf(client::Bench& bench, uint32_t client,
-                 const GlobalModel& network,
-                 const Result<std::vector<float>>& state) const;
+  // never leave it.
+  Result<double> ScoreOf(client::Bench& bench, uint32_t client,
+                         const GlobalModel& network,
+                         const Result<std::vector<float>>& state) const;
   Result<std::vector<double>> PersonalScores(uint32_t round,
                                              const GlobalModel& model) const;
 

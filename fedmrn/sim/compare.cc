@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "fedmrn/base/failure.h"
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/parallel.h"
 #include "fedmrn/results/checkpoint.h"
@@ -157,7 +158,7 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
         outcome.metric = result->metric;
       }
     } catch (const std::exception& error) {  // memory, above all
-      failed(error.what());
+      failed(ErrorOf(error, ErrorCode::kFailed).message);
     }
     call(options.on_end, outcome);
   };

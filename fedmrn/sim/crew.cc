@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "fedmrn/base/failure.h"
+
 namespace fedmrn::sim {
 
 Crew::Crew(Workers& workers)
@@ -13,7 +15,7 @@ Crew::Crew(Workers& workers)
               [this](client::Bench& bench, size_t) { WorkUntilEnded(bench); });
         } catch (const std::exception& error) {
           const std::lock_guard lock(mutex_);
-          failure_ = error.what();
+          failure_ = ErrorOf(error, ErrorCode::kFailed).message;
         }
       }) {}
 
@@ -60,7 +62,7 @@ void Crew::WorkUntilEnded(client::Bench& bench) {
     try {
       done = job(bench);
     } catch (const std::exception& error) {  // memory, above all
-      failure = error.what();
+      failure = ErrorOf(error, ErrorCode::kFailed).message;
     }
     lock.lock();
     if (done) {

@@ -41,8 +41,9 @@ class Executor {
   // Asks each client once and hands its answer on as it arrives, in any order,
   // by one thread at a time; so the server holds one frame, not a round's. A
   // client that fails or does not answer within rounds.deadline_s is an answer
-  // too. An error means that the executor itself failed, or kStopped that
-  // `stop` was set; then answers may be missing.
+  // too. An error means that the executor itself failed, such as for want of
+  // memory or disk, or kStopped that `stop` was set; then answers may be
+  // missing.
   virtual Status Execute(const RoundOrder& order, const OnAnswer& on_answer,
                          const std::atomic<bool>& stop) = 0;
 

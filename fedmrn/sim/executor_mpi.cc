@@ -83,6 +83,7 @@ class MpiExecutor final : public Executor {
                      "rank " + std::to_string(rank) + " answers for client " +
                          std::to_string(done.client) + " unasked"};
       }
+      FEDMRN_TRY(CheckMachine(order, done.client, done.answer));
       --progress.clients_under_way;
       arrived.push_back(std::move(done));
       return Ok();
@@ -138,7 +139,7 @@ class MpiExecutor final : public Executor {
         if (!stop) FEDMRN_TRY(answered(0, *std::move(done)));
       }
       if (const std::string failure = crew.failure(); !failure.empty()) {
-        return Error{ErrorCode::kUnavailable, "the threads failed: " + failure};
+        return Error{ErrorCode::kFailed, "the threads failed: " + failure};
       }
       if (idle) {
         patience.Wait();

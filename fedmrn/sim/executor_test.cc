@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <new>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -314,7 +315,7 @@ TEST_F(ThreadExecutorTest, SaysWhenItFailedItself) {
       {4, 0, clients_, broadcast},
       [](uint32_t, const Result<client::Answer>&) { FAIL(); }, progress_.stop);
   ASSERT_FALSE(executed);
-  EXPECT_EQ(executed.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(executed.error().code, ErrorCode::kFailed);
   EXPECT_EQ(executed.error().message,
             "the threads failed: no room for a network");
 }
@@ -479,31 +480,67 @@ TEST_F(ThreadExecutorTest, TellsOfTheLastEpoch) {
   }
 }
 
-TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
-  class Throwing final : public train::FakeLearner {
-    train::BatchScore Gradient(std::span<const uint32_t> examples,
-                               const PhiloxStream& draws,
-                               std::span<const float> coded,
-                               std::span<float> plain,
-                               std::span<float> coded_gradient,
-                               std::span<float> plain_gradient) override {
-      for (const uint32_t e : examples) {
-        if (e == 50) throw std::runtime_error("out of memory, say");
-      }
-      return train::FakeLearner::Gradient(examples, draws, coded, plain,
-                                          coded_gradient, plain_gradient);
+// Throws what it is given at example 50, which is client 3's.
+template <typename Exception>
+class Throwing final : public train::FakeLearner {
+ public:
+  explicit Throwing(Exception exception) : exception_(std::move(exception)) {}
+
+  train::BatchScore Gradient(std::span<const uint32_t> examples,
+                             const PhiloxStream& draws,
+                             std::span<const float> coded,
+                             std::span<float> plain,
+                             std::span<float> coded_gradient,
+                             std::span<float> plain_gradient) override {
+    for (const uint32_t e : examples) {
+      if (e == 50) throw exception_;
     }
-  };
+    return train::FakeLearner::Gradient(examples, draws, coded, plain,
+                                        coded_gradient, plain_gradient);
+  }
+
+ private:
+  const Exception exception_;
+};
+
+TEST_F(ThreadExecutorTest, AThrowingLearnerCostsItsClientOnly) {
   const std::vector<Bytes> good = Frames(Execute());
-  task_.make_learner = [] { return std::make_unique<Throwing>(); };
+  task_.make_learner = [] {
+    return std::make_unique<Throwing<std::runtime_error>>(
+        std::runtime_error("a bad example, say"));
+  };
   const std::vector<Answer> answers = Execute();
   for (size_t i = 0; i < answers.size(); ++i) {
     if (clients_[i] == 3) {  // 46 to 62
       EXPECT_TRUE(answers[i].frame.empty());
-      EXPECT_EQ(answers[i].failure, "out of memory, say");
+      EXPECT_EQ(answers[i].failure, "a bad example, say");
     } else {
       EXPECT_EQ(answers[i].frame, good[i]);
     }
+  }
+}
+
+// Without the client that had no room the model would be another than on a
+// larger machine.
+TEST_F(ThreadExecutorTest, OutOfMemoryInAWorkerEndsTheRound) {
+  task_.make_learner = [] {
+    return std::make_unique<Throwing<std::bad_alloc>>(std::bad_alloc());
+  };
+  const Bytes broadcast = Broadcast();
+  for (const uint32_t workers : {1, 2, 5}) {
+    Workers threads(task_, workers);
+    const auto executor = MakeThreadExecutor(
+        {config_, task_, partition_, threads, states_, progress_});
+    const Status executed = executor->Execute(
+        {4, 0, clients_, broadcast},
+        [](uint32_t client, const Result<client::Answer>& answer) {
+          EXPECT_TRUE(answer);
+          EXPECT_NE(client, 3u);
+        },
+        progress_.stop);
+    ASSERT_FALSE(executed);
+    EXPECT_EQ(executed.error().code, ErrorCode::kFailed);
+    EXPECT_EQ(executed.error().message, "round 4, client 3: out of memory");
   }
 }
 

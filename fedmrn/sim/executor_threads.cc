@@ -1,8 +1,10 @@
 // Clients as threads of this process.
+#include <atomic>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "fedmrn/base/failure.h"
 #include "fedmrn/sim/ask.h"
 #include "fedmrn/sim/executor.h"
 
@@ -18,19 +20,26 @@ class ThreadExecutor final : public Executor {
                  const std::atomic<bool>& stop) override {
     const std::vector<uint32_t> clients = LongestFirst(parts_, order);
     std::mutex one_answer_at_a_time;
+    Status machine = Ok();
+    std::atomic<bool> failed = false;
     try {
       parts_.workers.ForEach(
           clients.size(), [&](client::Bench& bench, size_t item) {
-            if (stop) return;
+            if (stop || failed) return;
             Result<client::Answer> answer =
                 ask_(clients[item], order, parts_.states, bench, stop);
             const std::lock_guard lock(one_answer_at_a_time);
-            if (!stop) on_answer(clients[item], std::move(answer));
+            if (stop || failed) return;
+            machine = CheckMachine(order, clients[item], answer);
+            failed = !machine;
+            if (machine) on_answer(clients[item], std::move(answer));
           });
     } catch (const std::exception& error) {
-      return Error{ErrorCode::kUnavailable,
-                   std::string("the threads failed: ") + error.what()};
+      return Error{
+          ErrorCode::kFailed,
+          "the threads failed: " + ErrorOf(error, ErrorCode::kFailed).message};
     }
+    if (failed) return machine;
     if (stop) return Error{ErrorCode::kStopped, "stopped"};
     return Ok();
   }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "fedmrn/base/failure.h"
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/sha256.h"
 #include "fedmrn/train/local_tensors.h"
@@ -27,7 +28,7 @@ Result<std::string> Sha256OfFiles(const train::ModelSettings& model) {
 Result<std::string> Sha256OfData(const train::Data& data) try {
   return train::Sha256Of(data);
 } catch (const std::exception& error) {  // a file that has vanished
-  return Error{ErrorCode::kUnavailable, error.what()};
+  return ErrorOf(error, ErrorCode::kUnavailable);
 }
 
 }  // namespace

@@ -53,6 +53,22 @@ class RunFolder {
         states_(states) {}
 
   bool exists() const { return !options_.out.empty(); }
+
+  // Nobody else's from here on.
+  Status Take() {
+    if (exists()) lock_ = FEDMRN_TRY(FolderLock::Take(options_.out));
+    return Ok();
+  }
+
+  // An error of a run that has begun, as it looks to those who hear of it: that
+  // a path is wrong now is no bad input.
+  Error Explained(const Error& error) const {
+    if (const Status ours = StillOurs(); !ours) return ours.error();
+    return {
+        error.code == ErrorCode::kUnavailable ? ErrorCode::kFailed : error.code,
+        error.message, error.offset};
+  }
+
   std::string Path(const char* name) const { return options_.out + "/" + name; }
 
   // The state to go on from, or nothing: a new run.
@@ -176,13 +192,14 @@ class RunFolder {
                                AsBytes(ConfigToml(config_)));
   }
 
-  Status Begin(const State& state) const {
+  Status Begin(const State& state) {
     FEDMRN_TRY(WriteConfig());
     return Checkpointed(state);
   }
 
-  Status Checkpointed(const State& state) const {
+  Status Checkpointed(const State& state) {
     if (!exists()) return Ok();
+    FEDMRN_TRY(StillOurs());
     const uint32_t round = state.rows.empty() ? 0 : state.rows.back().round;
     Result<Bytes> model =
         EncodeModel(config_, fingerprint_, round, state.model);
@@ -191,7 +208,8 @@ class RunFolder {
         Path("checkpoints"),
         {ConfigToml(config_), state.started, state.rows, std::move(*model),
          MomentBytes(state.model.moments), states_.List(), digests_,
-         state.confusions});
+         state.confusions},
+        &csv_);
     if (saved) states_.RemoveOld();
     return saved;
   }
@@ -200,6 +218,7 @@ class RunFolder {
   Status WriteModel(const char* name, uint32_t round,
                     const GlobalModel& model) const {
     if (!exists()) return Ok();
+    FEDMRN_TRY(StillOurs());
     const GlobalModel network = NetworkOf(config_, task_, round, model);
     const std::string module =
         FEDMRN_TRY(task_.model.torchscript(network.weights, network.plain));
@@ -207,14 +226,14 @@ class RunFolder {
   }
 
   // Everything for people: follows the checkpoint, and is made anew from it.
-  Status Report(const State& state, const std::optional<Ending>& ending) const {
+  Status Report(const State& state, const std::optional<Ending>& ending) {
     if (!exists()) return Ok();
-    Status written = results::WriteRoundsCsv(Path("rounds.csv"), state.rows);
-    if (!written) return written;
+    FEDMRN_TRY(StillOurs());
+    FEDMRN_TRY(
+        WriteFileAtomically(Path("rounds.csv"), AsBytes(csv_.Of(state.rows))));
     if (config_.run.tensorboard) {
-      written =
-          results::WriteTensorBoard(Path("tb"), state.rows, state.started);
-      if (!written) return written;
+      FEDMRN_TRY(results::WriteTensorBoard(
+          Path("tb"), events_.Of(state.rows, state.started), state.started));
     }
     results::RunInfo info;
     info.version = options_.version;
@@ -237,12 +256,17 @@ class RunFolder {
   }
 
  private:
+  Status StillOurs() const { return lock_ ? lock_->Check() : Ok(); }
+
   const Config& config_;
   const RunOptions& options_;
   const train::Task& task_;
   const results::Inputs& digests_;
   uint64_t fingerprint_;
   client::States& states_;
+  std::optional<FolderLock> lock_;
+  results::GrowingCsv csv_;
+  results::GrowingEvents events_;
 };
 
 ExecutorParts PartsOf(const Config& config, const RunOptions& options,
@@ -251,6 +275,51 @@ ExecutorParts PartsOf(const Config& config, const RunOptions& options,
   return {config,        inputs.task, inputs.partition, workers,
           states,        progress,    options.version,  inputs.digests,
           options.mixed, options.log};
+}
+
+// Rounds from this state on, until the run ends or is stopped.
+Result<RunResult> DoRounds(const RoundContext& context,
+                           const ClientTests& client_tests, RunFolder& folder,
+                           const decltype(RunOptions::on_round)& on_round,
+                           State& state) {
+  const Config& config = context.config;
+  const char* const metric = context.task.model.metric;
+  std::optional<Ending> ending = EndingOf(config.rounds, state.rows);
+  while (!ending) {
+    const uint32_t round = state.rows.empty() ? 1 : state.rows.back().round + 1;
+    context.progress.round = round;
+    Result<RoundResult> result = RunRound(context, round, state.model);
+    if (result && !std::isnan(result->row.score)) {
+      const Status tested = client_tests.Test(round, state.model, result->row);
+      if (!tested) result = tested.error();
+    }
+    if (!result && result.error().code == ErrorCode::kStopped) {
+      return RunResult{std::move(state.rows), metric, "", true};
+    }
+    if (!result) return result.error();
+    state.rows.push_back(result->row);
+    if (!result->confusion.empty()) {
+      state.confusions.last = {round, std::move(result->confusion)};
+    }
+    if (results::SummaryOf(state.rows).best.round == round) {
+      state.confusions.best = state.confusions.last;
+      FEDMRN_TRY(folder.WriteModel("model-best.pt", round, state.model));
+    }
+    ending = EndingOf(config.rounds, state.rows);
+    if (ending || round % config.run.checkpoint_every == 0) {
+      FEDMRN_TRY(folder.Checkpointed(state));
+    }
+    FEDMRN_TRY(folder.Report(state, std::nullopt));
+    if (on_round) on_round(state.rows);
+  }
+  FEDMRN_TRY(folder.WriteModel("model.pt", ending->round, state.model));
+  FEDMRN_TRY(folder.Report(state, ending));
+  return RunResult{state.rows,
+                   metric,
+                   ModelSha256(state.model),
+                   false,
+                   std::string(ending->key),
+                   ending->why};
 }
 
 }  // namespace
@@ -303,13 +372,9 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
       options.team != nullptr ? FEDMRN_TRY(options.team->MakeExecutor(parts))
                               : MakeThreadExecutor(parts);
 
-  const RunFolder folder(config, options, *inputs, states);
-  std::optional<FolderLock> lock;
-  if (folder.exists()) {
-    Result<FolderLock> taken = FolderLock::Take(options.out);
-    if (!taken) return taken.error();
-    lock = std::move(*taken);
-  }
+  RunFolder folder(config, options, *inputs, states);
+  FEDMRN_TRY(folder.Take());
+  if (!options.save_frames.empty()) FEDMRN_TRY(MakeFolder(options.save_frames));
   Result<std::optional<State>> opened = folder.Open();
   if (!opened) return opened.error();
   State state;
@@ -346,46 +411,12 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
       workers, progress, options.log, options.save_frames};
   const ClientTests client_tests(config, task, inputs->held_out, states,
                                  *executor, workers, progress);
-  std::optional<Ending> ending = EndingOf(config.rounds, state.rows);
-  while (!ending) {
-    const uint32_t round = state.rows.empty() ? 1 : state.rows.back().round + 1;
-    progress.round = round;
-    Result<RoundResult> result = RunRound(context, round, state.model);
-    if (result && !std::isnan(result->row.score)) {
-      const Status tested = client_tests.Test(round, state.model, result->row);
-      if (!tested) result = tested.error();
-    }
-    if (!result && result.error().code == ErrorCode::kStopped) {
-      return RunResult{std::move(state.rows), task.model.metric, "", true};
-    }
-    if (!result) return result.error();
-    state.rows.push_back(result->row);
-    if (!result->confusion.empty()) {
-      state.confusions.last = {round, std::move(result->confusion)};
-    }
-    if (results::SummaryOf(state.rows).best.round == round) {
-      state.confusions.best = state.confusions.last;
-      FEDMRN_TRY(folder.WriteModel("model-best.pt", round, state.model));
-    }
-    ending = EndingOf(config.rounds, state.rows);
-    if (ending || round % config.run.checkpoint_every == 0) {
-      const Status saved = folder.Checkpointed(state);
-      if (!saved) return saved.error();
-    }
-    const Status reported = folder.Report(state, std::nullopt);
-    if (!reported) return reported.error();
-    if (options.on_round) options.on_round(state.rows);
-  }
-
-  if (folder.exists()) {
-    FEDMRN_TRY(folder.WriteModel("model.pt", ending->round, state.model));
-    FEDMRN_TRY(folder.Report(state, ending));
-    // Tensors that stay on clients are part of what was trained.
-    if (task.model.local_values == 0) states.RemoveAll();
-  }
-  return RunResult{
-      state.rows, task.model.metric,        ModelSha256(state.model),
-      false,      std::string(ending->key), ending->why};
+  Result<RunResult> result =
+      DoRounds(context, client_tests, folder, options.on_round, state);
+  if (!result) return folder.Explained(result.error());
+  // Tensors that stay on clients are part of what was trained.
+  if (!result->stopped && task.model.local_values == 0) states.RemoveAll();
+  return result;
 }
 
 std::vector<KeyDifference> DifferencesOf(const Config& first,

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "fedmrn/base/failure.h"
 #include "fedmrn/train/data/rows.h"
 #include "fedmrn/train/data/shakespeare.h"
 #include "fedmrn/train/registry.h"
@@ -582,8 +583,9 @@ Result<Data> LoadData(const DataSettings& settings) try {
   if (set == nullptr) return UnknownSet(settings.name);
   return set->load(*set, settings);
 } catch (const std::exception& error) {  // memory, above all
-  return Error{ErrorCode::kUnavailable,
-               settings.name + " cannot be loaded: " + error.what()};
+  Error why = ErrorOf(error, ErrorCode::kUnavailable);
+  why.message = settings.name + " cannot be loaded: " + why.message;
+  return why;
 }
 
 }  // namespace fedmrn::train

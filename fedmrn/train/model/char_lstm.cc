@@ -1,6 +1,7 @@
 #include "fedmrn/train/model/char_lstm.h"
 
 #include <algorithm>
+#include <new>
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/draws.h"
@@ -25,7 +26,7 @@ constexpr size_t kLinear = kWeights + kWidth * kUnits;
 float* CharLstm::Buffer::Need(size_t floats) {
   if (floats > size_) {
     data_ = hwy::AllocateAligned<float>(floats);
-    FEDMRN_CHECK(data_ != nullptr);
+    if (data_ == nullptr) throw std::bad_alloc();
     size_ = floats;
   }
   return data_.get();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <string>
 
 #include "fedmrn/base/check.h"
@@ -72,7 +73,7 @@ struct Cnn::Memory {
     void Need(size_t floats) {
       if (floats <= size) return;
       data = hwy::AllocateAligned<float>(floats);
-      FEDMRN_CHECK(data != nullptr);
+      if (data == nullptr) throw std::bad_alloc();
       size = floats;
     }
   };
