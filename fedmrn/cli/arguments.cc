@@ -160,7 +160,7 @@ std::string Mistake(const CLI::App& program, const CLI::ParseError& error) {
   if (unknown.empty()) {
     const std::vector<const CLI::App*> verbs =
         verb->get_subcommands([](const CLI::App*) { return true; });
-    if (!verbs.empty()) {
+    if (!verbs.empty() && error.get_name() != "RequiresError") {
       what = "say what to do:";
       for (const CLI::App* sub : verbs) what += " " + sub->get_name();
     } else if (error.get_name() == "ArgumentMismatch") {
@@ -195,13 +195,19 @@ std::string Mistake(const CLI::App& program, const CLI::ParseError& error) {
 }  // namespace
 
 Program::Program(const std::string& name, const std::string& version,
+                 const std::function<std::string()>& details,
                  const std::string& summary)
     : app_(std::make_unique<CLI::App>(summary, name)) {
   program_name = name;
   app_->formatter(std::make_shared<HelpFormatter>());  // verbs inherit it
-  app_->set_version_flag("--version", name == "fedmrn"
-                                          ? name + " " + version
-                                          : name + " (fedmrn " + version + ")");
+  // The flag before the one that looks at it.
+  CLI::Option* const json = app_->add_flag(
+      "--json", json_, "With --version: every library as well, as JSON");
+  const std::string line = name == "fedmrn"
+                               ? name + " " + version
+                               : name + " (fedmrn " + version + ")";
+  json->needs(app_->set_version_flag(
+      "--version", [this, line, details] { return json_ ? details() : line; }));
   app_->require_subcommand(0, 1);  // none: says so below, naming stray words
 }
 

@@ -77,7 +77,9 @@ class Verb {
 
 class Program {
  public:
+  // --version prints `version`, with --json what `details` gives.
   Program(const std::string& name, const std::string& version,
+          const std::function<std::string()>& details,
           const std::string& summary);
   ~Program();
 
@@ -87,6 +89,7 @@ class Program {
 
  private:
   std::unique_ptr<CLI::App> app_;
+  bool json_ = false;
   int exit_code_ = 0;
 };
 

@@ -8,10 +8,12 @@ import json
 import os
 import pathlib
 import re
+import ssl
 import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 from program_test import PROGRAM, ProgramTest
 
@@ -38,6 +40,33 @@ class CliTest(ProgramTest):
     def test_version(self):
         self.assertEqual(self.succeed("--version"),
                          f"fedmrn {os.environ['FEDMRN_VERSION']}\n")
+
+    def test_version_names_the_libraries(self):
+        told = json.loads(self.succeed("--version", "--json"))
+        self.environment = {**os.environ, "FEDMRN_SIMD": told["simd"]}
+        self.assertEqual(json.loads(self.succeed("--json", "--version")), told)
+        self.assertEqual(told["fedmrn"], os.environ["FEDMRN_VERSION"])
+        self.assertRegex(told["compiler"], r"^(g\+\+|.*[Cc]lang) ?\d+\.\d+")
+        libraries = told["libraries"]
+        for name, version in libraries.items():
+            if name != "mpi":
+                self.assertRegex(version, r"^\d+\.\d+\.\d+", name)
+        # What Python's own copies say, which are the system's.
+        self.assertEqual(libraries["zlib"], zlib.ZLIB_RUNTIME_VERSION)
+        self.assertEqual(libraries["openssl"], ssl.OPENSSL_VERSION.split()[1])
+        # Real files, with those that are opened when they are first needed.
+        objects = list(map(pathlib.Path, told["shared_objects"]))
+        self.assertEqual([path for path in objects if not path.is_file()], [])
+        names = [path.name for path in objects]
+        for library in ("z", "archive", "png16", "turbojpeg", "matio", "curl",
+                        "crypto", "fmt", "hwy", "dnnl", "torch_cpu",
+                        "fedmrn_torch"):
+            self.assertTrue(any(name.startswith(f"lib{library}.so")
+                                for name in names), library)
+        self.assertEqual(libraries["mpi"] is not None,
+                         "libfedmrn_mpi.so" in names)
+        self.fail_with("fedmrn: --json requires --version; fedmrn --help says "
+                       "more", "--json")
 
     def test_wrong_arguments(self):
         for args in ([], ["conquer"], ["inspect"], ["inspect", "--loud", "x"],

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fedmrn/cli/commands.h"
+#include "fedmrn/cli/version.h"
 #include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::cli {
@@ -24,7 +25,7 @@ int Main(int argc, char** argv) {
     if (!used) return Fail(name + ": FEDMRN_SIMD", used.error());
   }
   Program program(
-      name.empty() ? "fedmrn" : name, FEDMRN_VERSION,
+      name.empty() ? "fedmrn" : name, FEDMRN_VERSION, VersionJson,
       "FedMRN: federated learning that uploads one bit per parameter.\n"
       "Every figure about upload is a sum of real frame lengths.");
   const Verb verb = program.verb();

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "fedmrn/base/bytes.h"
 #include "fedmrn/base/result.h"
@@ -41,6 +42,8 @@ class Ranks {
 struct MpiModule {
   // Once in a process.
   std::unique_ptr<Ranks> (*join)();
+  // "Open MPI v4.1.4"
+  std::string (*version)();
 };
 
 // The error says what to install.

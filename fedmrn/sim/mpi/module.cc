@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -118,11 +119,21 @@ class MpiRanks final : public Ranks {
 
 std::unique_ptr<Ranks> Join() { return std::make_unique<MpiRanks>(); }
 
+// It goes on with who packaged it and when.
+std::string Version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string version(text.data());
+  return version.substr(0, version.find_first_of(",\n"));
+}
+
 }  // namespace
 }  // namespace fedmrn::sim
 
 extern "C" __attribute__((visibility("default"))) const fedmrn::sim::MpiModule*
 fedmrn_mpi_module() {
-  static constexpr fedmrn::sim::MpiModule kModule{fedmrn::sim::Join};
+  static constexpr fedmrn::sim::MpiModule kModule{fedmrn::sim::Join,
+                                                  fedmrn::sim::Version};
   return &kModule;
 }

@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <exception>
@@ -72,6 +73,8 @@ Result<std::string> Make(std::span<const TorchScriptTensor> tensors,
   }
 }
 
+std::string Version() { return TORCH_VERSION; }
+
 }  // namespace
 }  // namespace fedmrn::train
 
@@ -79,8 +82,8 @@ extern "C" __attribute__((visibility("default")))
 const fedmrn::train::TorchModule*
 fedmrn_torch_module() {
   static constexpr fedmrn::train::TorchModule kModule{
-      fedmrn::train::Make, fedmrn::train::MakePlainCnn,
+      fedmrn::train::Make,          fedmrn::train::MakePlainCnn,
       fedmrn::train::MakePlainLstm, fedmrn::train::MakeScriptModel,
-      fedmrn::train::ReadTensors};
+      fedmrn::train::ReadTensors,   fedmrn::train::Version};
   return &kModule;
 }

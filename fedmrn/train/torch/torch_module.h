@@ -59,6 +59,8 @@ struct TorchModule {
   // `file` is its name, for the error.
   Result<std::vector<NamedTensor>> (*read_tensors)(const std::string& file,
                                                    const std::string& contents);
+  // Of the headers; it cannot tell itself.
+  std::string (*version)();
 };
 
 // Thread-safe. The error says which library is missing.
