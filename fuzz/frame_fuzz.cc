@@ -16,8 +16,8 @@ namespace {
 
 // A few bytes of topk may stand for 2^32 parameters, a few more of a coded mask
 // too.
-constexpr uint64_t kMaxParsedParams = uint64_t{1} << 21;
-constexpr uint64_t kMaxDecodedParams = uint64_t{1} << 20;
+constexpr uint64_t kMaxParsedParams = uint64_t{1} << 18;
+constexpr uint64_t kMaxDecodedParams = uint64_t{1} << 16;
 
 void Aggregate(ByteView bytes, const FrameView& frame) {
   RoundSpec spec;

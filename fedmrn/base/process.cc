@@ -1,10 +1,13 @@
 #include "fedmrn/base/process.h"
 
+#include <fcntl.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -69,6 +72,43 @@ Result<Finished> RunProgram(const std::vector<std::string>& arguments,
   return Finished{
       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
       Contents(out.get()), Contents(err.get())};
+}
+
+Status TryInChild(const std::function<void()>& work) {
+  constexpr unsigned kPatienceSeconds = 60;
+  const pid_t child = fork();
+  if (child < 0) {
+    return Error{ErrorCode::kFailed, std::string("cannot start a process: ") +
+                                         std::strerror(errno)};
+  }
+  if (child == 0) {
+    const rlimit no_core_file{};
+    setrlimit(RLIMIT_CORE, &no_core_file);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+    alarm(kPatienceSeconds);
+    try {
+      work();
+    } catch (...) {  // it will be thrown again, where it can be told
+    }
+    _exit(0);  // not what this process does at its end
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) {
+      return Error{ErrorCode::kFailed, std::strerror(errno)};
+    }
+  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM) {
+    return Error{ErrorCode::kBadValue, strsignal(WTERMSIG(status))};
+  }
+  // A sanitizer that found something.
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    return Error{ErrorCode::kBadValue,
+                 "exit code " + std::to_string(WEXITSTATUS(status))};
+  }
+  return Ok();
 }
 
 }  // namespace fedmrn

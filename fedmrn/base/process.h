@@ -1,6 +1,7 @@
-// Other programs, started without a shell.
+// Other programs, started without a shell, and work that may not survive.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,5 +21,12 @@ struct Finished {
 // kFailed if it cannot be started.
 Result<Finished> RunProgram(const std::vector<std::string>& arguments,
                             std::string_view input = "");
+
+// Does the work in a copy of this process first, to see whether it lives: for
+// libraries that crash on bad input. What the copy computes, throws or writes
+// to stdout and stderr is lost. The error, kBadValue, is how it died. Work
+// that is still at it after a minute counts as alive: in the copy of a process
+// with threads it may wait for one that is not there.
+Status TryInChild(const std::function<void()>& work);
 
 }  // namespace fedmrn

@@ -1,6 +1,10 @@
 #include "fedmrn/base/process.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <stdexcept>
 
 namespace fedmrn {
 namespace {
@@ -48,6 +52,21 @@ TEST(RunProgram, MissingProgram) {
   EXPECT_EQ(missing.error().message,
             "no-such-program-anywhere: cannot be started: No such file or "
             "directory");
+}
+
+TEST(TryInChild, WhatDiesThereDoesNotDieHere) {
+  const Status died = TryInChild([] { std::raise(SIGKILL); });
+  ASSERT_FALSE(died);
+  EXPECT_EQ(died.error().code, ErrorCode::kBadValue);
+  EXPECT_EQ(died.error().message, "Killed");
+  EXPECT_EQ(TryInChild([] { _exit(3); }).error().message, "exit code 3");
+}
+
+TEST(TryInChild, NothingOfItIsLeft) {
+  int value = 1;
+  EXPECT_TRUE(TryInChild([&] { value = 2; }));
+  EXPECT_EQ(value, 1);
+  EXPECT_TRUE(TryInChild([] { throw std::runtime_error("no"); }));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ class GzIdxFile final : public IdxFile {
   // gzopen reads a file that is not packed as it is.
   explicit GzIdxFile(const std::string& path)
       : IdxFile(path), file_(gzopen(path.c_str(), "rb"), &gzclose) {
-    if (file_) gzbuffer(file_.get(), 1 << 17);
+    if (file_) gzbuffer(file_.get(), 1 << 16);
   }
 
   Status Read(std::span<uint8_t> to) override {

@@ -34,6 +34,13 @@ Status CheckSize(uint64_t height, uint64_t width, const std::string& name) {
                        std::to_string(kMaxPixels) + " are taken");
 }
 
+// Memory is not taken on the word of a few bytes.
+Error TooFewBytes(ByteView file, const std::string& name) {
+  return FileError(ErrorCode::kTruncated, name,
+                   "claims more pixels than can be in a file of " +
+                       std::to_string(file.size()) + " bytes");
+}
+
 bool IsPng(ByteView file) {
   return file.size() >= 8 && png_sig_cmp(file.data(), 0, 8) == 0;
 }
@@ -43,6 +50,10 @@ bool IsJpeg(ByteView file) {
 }
 
 // --- JPEG
+
+// A Huffman code has at least a bit for the 64 pixels of a block; arithmetic
+// coding, which hardly anybody uses, may have less.
+constexpr size_t kMaxPixelsPerByte = 2 * 512;
 
 Result<Picture> DecodeJpeg(ByteView file, const std::string& name) {
   const std::unique_ptr<void, decltype(&tjDestroy)> jpeg(tjInitDecompress(),
@@ -64,6 +75,10 @@ Result<Picture> DecodeJpeg(ByteView file, const std::string& name) {
       static_cast<uint32_t>(height), static_cast<uint32_t>(width), 3, {}};
   if (Status fits = CheckSize(picture.height, picture.width, name); !fits) {
     return fits.error();
+  }
+  if (size_t{picture.height} * picture.width / kMaxPixelsPerByte >
+      file.size()) {
+    return TooFewBytes(file, name);
   }
   const bool inks = colours == TJCS_CMYK || colours == TJCS_YCCK;
   const size_t pixels = size_t{picture.height} * picture.width;
@@ -136,9 +151,7 @@ struct PngReader {
       return false;
     }
     if (height * png_get_rowbytes(png, info) / kMaxInflation > file.size()) {
-      refused = FileError(ErrorCode::kTruncated, name,
-                          "claims more pixels than can be in a file of " +
-                              std::to_string(file.size()) + " bytes");
+      refused = TooFewBytes(file, name);
       return false;
     }
     const int kind = png_get_color_type(png, info);

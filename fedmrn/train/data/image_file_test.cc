@@ -230,7 +230,16 @@ TEST(ImageFile, AbsurdSizesAreRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(decoded.error().message,
             "a.jpg: claims 32639 x 32639 pixels; at most 67108864 are taken");
 
-  // 20000 x 2000 in a few bytes: below the limit, but impossible.
+  // Below the limit, but impossible in a few bytes: 8191 x 8191, 20000 x 2000.
+  for (const int i : {5, 7}) {
+    at[i] = 0x1F;
+    at[i + 1] = 0xFF;
+  }
+  const auto large = DecodePicture(jpeg, "a.jpg");
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().message,
+            "a.jpg: claims more pixels than can be in a file of " +
+                std::to_string(jpeg.size()) + " bytes");
   Bytes png = MakePng(Gradients(8, 8));
   const auto resize = [&](uint32_t width, uint32_t height) {
     for (int i = 0; i < 4; ++i) {

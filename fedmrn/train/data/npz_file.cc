@@ -310,7 +310,7 @@ Result<std::map<std::string, NpyArray>> ReadNpz(
   };
   // With its directory at the end, so that a file cut off is seen at once.
   archive_read_support_format_zip_seekable(zip.get());
-  if (archive_read_open_filename(zip.get(), path.c_str(), 1 << 18) !=
+  if (archive_read_open_filename(zip.get(), path.c_str(), 1 << 17) !=
       ARCHIVE_OK) {
     return failed();
   }

@@ -30,8 +30,9 @@ Status StartFrom(const std::string& path, Model& model,
   };
   const std::string contents = FEDMRN_TRY(ReadModelFile(path));
   const TorchModule* const torch = FEDMRN_TRY(LoadTorchModule());
-  std::vector<NamedTensor> tensors =
-      FEDMRN_TRY(torch->read_tensors(path, contents));
+  const auto read = [&] { return torch->read_tensors(path, contents); };
+  FEDMRN_TRY(TryWithLibTorch(path, [&] { (void)read(); }));
+  std::vector<NamedTensor> tensors = FEDMRN_TRY(read());
   Values values;
   std::vector<std::string> extra;
   for (NamedTensor& tensor : tensors) {

@@ -47,8 +47,9 @@ Result<Values> ReadBackbone(const TorchModule& torch, const std::string& path,
   };
   const Result<std::string> contents = ReadModelFile(path);
   if (!contents) return contents.error();
-  Result<std::vector<NamedTensor>> tensors =
-      torch.read_tensors(path, *contents);
+  const auto read = [&] { return torch.read_tensors(path, *contents); };
+  FEDMRN_TRY(TryWithLibTorch(path, [&] { (void)read(); }));
+  Result<std::vector<NamedTensor>> tensors = read();
   if (!tensors) return tensors.error();
   const auto branch = [](const std::string& name) {
     return name.substr(0, name.find('.'));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "fedmrn/base/process.h"
 #include "fedmrn/train/data/describe.h"
 #include "fedmrn/train/model/model.h"
 #include "fedmrn/train/model/script_model.h"
@@ -31,6 +32,15 @@ Result<std::string> ReadModelFile(const std::string& path) {
     return Error{ErrorCode::kUnavailable, path + ": cannot be read"};
   }
   return contents;
+}
+
+Status TryWithLibTorch(const std::string& file,
+                       const std::function<void()>& work) {
+  const Status alive = TryInChild(work);
+  if (alive || alive.error().code == ErrorCode::kFailed) return alive;
+  return Error{ErrorCode::kBadValue,
+               file + ": LibTorch crashes on it (" + alive.error().message +
+                   "): it is damaged, or made to do that"};
 }
 
 Result<LossKind> ChooseLoss(LossKind wanted, LossKind usual, const Data& data) {
@@ -134,9 +144,13 @@ Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
                          "equal, so there is no R2"};
       }
     }
-    Result<Model> model = (*torch)->make_script_model(spec, data);
-    if (model) TryOut(*model, data);
-    return model;
+    const auto make = [&] {
+      Result<Model> model = (*torch)->make_script_model(spec, data);
+      if (model) TryOut(*model, data);
+      return model;
+    };
+    FEDMRN_TRY(TryWithLibTorch(spec.name, [&] { (void)make(); }));
+    return make();
   } catch (const std::exception& error) {
     return Error{ErrorCode::kBadValue, std::string(error.what()) +
                                            "; an example of " + data.name +

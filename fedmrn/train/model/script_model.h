@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,11 @@
 namespace fedmrn::train {
 
 Result<std::string> ReadModelFile(const std::string& path);
+
+// Whether LibTorch lives through the work with this file, which is done in a
+// copy of this process: it crashes on some files that are damaged.
+Status TryWithLibTorch(const std::string& file,
+                       const std::function<void()>& work);
 
 std::string ShapeText(const std::vector<int64_t>& shape);  // "[10, 256]"
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -25,6 +26,9 @@ constexpr std::pair<std::string_view, at::ScalarType> kStorages[] = {
     {"torch CharStorage", at::kChar},
     {"torch ByteStorage", at::kByte},
     {"torch BoolStorage", at::kBool}};
+
+// To destroy nested values, LibTorch calls itself for each.
+constexpr unsigned kDeepest = 100;
 
 // The machine that Python's pickletools describes: values on a stack, and a
 // memo for those that occur again.
@@ -187,8 +191,34 @@ class Reader {
     return value.toTupleRef().elements().vec();
   }
 
+  // A tuple or dictionary, kept so that no other gets its address.
+  struct Container {
+    IValue value;
+    unsigned depth = 1;
+    bool used = false;  // in another one
+  };
+  Container& ContainerOf(const IValue& value) {
+    return containers_.try_emplace(value.internalToPointer(), Container{value})
+        .first->second;
+  }
+  // Values become part of a container, whose depth is returned. What was used
+  // is not changed any more, so that none contains itself.
+  unsigned Use(const std::vector<IValue>& values) {
+    unsigned depth = 1;
+    for (const IValue& value : values) {
+      if (!value.isTuple() && !value.isGenericDict()) continue;
+      Container& part = ContainerOf(value);
+      part.used = true;
+      depth = std::max(depth, part.depth + 1);
+    }
+    if (depth > kDeepest) Refuse("has values that are nested too deep");
+    return depth;
+  }
+
   void PushTuple(std::vector<IValue> values) {
+    const unsigned depth = Use(values);
     stack_.emplace_back(c10::ivalue::Tuple::create(std::move(values)));
+    ContainerOf(stack_.back()).depth = depth;
   }
   void PushDictionary() {
     stack_.emplace_back(
@@ -196,6 +226,10 @@ class Reader {
   }
   void SetItems(const std::vector<IValue>& items) {
     if (!Top().isGenericDict() || items.size() % 2 != 0) Damaged();
+    const unsigned depth = Use(items);
+    Container& self = ContainerOf(Top());
+    if (self.used) Refuse("has a dictionary that contains itself");
+    self.depth = std::max(self.depth, depth);
     c10::impl::GenericDict dictionary = Top().toGenericDict();
     for (size_t i = 0; i < items.size(); i += 2) {
       if (items[i].isString()) {
@@ -218,6 +252,18 @@ class Reader {
     Refuse("holds a tensor of an unknown type: " + id[1].toStringRef());
   }
 
+  // By strides of 0 a few bytes would stand for any number of values.
+  static void CheckSizes(const std::vector<int64_t>& sizes, int64_t stored) {
+    if (std::ranges::find(sizes, 0) != sizes.end()) return;
+    int64_t values = 1;
+    for (const int64_t size : sizes) {
+      if (size < 0 || values > stored / size) {
+        Refuse("has a tensor that is larger than what it is stored in");
+      }
+      values *= size;
+    }
+  }
+
   void Call() {
     const std::vector<IValue> arguments = PopTuple();
     const IValue function = Pop();
@@ -235,8 +281,11 @@ class Reader {
         }
         return result;
       };
-      stack_.emplace_back(arguments[0].toTensor().as_strided(
-          numbers(arguments[2]), numbers(arguments[3]), arguments[1].toInt()));
+      const at::Tensor storage = arguments[0].toTensor();
+      const std::vector<int64_t> sizes = numbers(arguments[2]);
+      CheckSizes(sizes, storage.numel());
+      stack_.emplace_back(storage.as_strided(sizes, numbers(arguments[3]),
+                                             arguments[1].toInt()));
     } else if ((name == "torch._utils _rebuild_parameter" ||
                 name == "torch.jit._pickle restore_type_tag") &&
                !arguments.empty()) {
@@ -253,6 +302,7 @@ class Reader {
   std::vector<IValue> stack_;
   std::vector<size_t> marks_;
   std::map<uint32_t, IValue> memo_;
+  std::map<const void*, Container> containers_;
 };
 
 }  // namespace

@@ -583,9 +583,19 @@ void BuildLayout(Script& script) {
   for (const size_t i : statistics) add(i, false, false);
 }
 
+// A file may name one value many times, and what holds these as often again:
+// what is read of it stays in proportion to its size.
+constexpr size_t kMaxTimesRead = 16;
+
+void Spend(size_t cost, size_t& budget) {
+  if (cost > budget) Refuse("names the same values too often");
+  budget -= cost;
+}
+
 void AddTensor(const std::string& name, const at::Tensor& tensor,
-               std::vector<NamedTensor>& tensors) {
+               std::vector<NamedTensor>& tensors, size_t& budget) {
   if (!tensor.is_floating_point()) return;
+  Spend(static_cast<size_t>(tensor.numel()), budget);
   const at::Tensor values = tensor.to(at::kFloat).contiguous();
   const float* const from = values.data_ptr<float>();
   tensors.push_back(
@@ -593,16 +603,16 @@ void AddTensor(const std::string& name, const at::Tensor& tensor,
 }
 
 void AddTensors(const std::string& prefix, const c10::IValue& value,
-                std::vector<NamedTensor>& tensors) {
-  constexpr size_t kLongest = 1000;  // one that contains itself has no end
+                std::vector<NamedTensor>& tensors, size_t& budget) {
+  Spend(1, budget);
   if (value.isTensor()) {
-    AddTensor(prefix, value.toTensor(), tensors);
-  } else if (value.isGenericDict() && prefix.size() < kLongest) {
+    AddTensor(prefix, value.toTensor(), tensors, budget);
+  } else if (value.isGenericDict()) {
     for (const auto& item : value.toGenericDict()) {
       if (!item.key().isString()) continue;
       AddTensors(
           (prefix.empty() ? "" : prefix + ".") + item.key().toStringRef(),
-          item.value(), tensors);
+          item.value(), tensors, budget);
     }
   }
 }
@@ -686,20 +696,22 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
 Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
                                              const std::string& contents) {
   std::vector<NamedTensor> tensors;
+  size_t budget = kMaxTimesRead * contents.size();
+  at::set_num_threads(1);  // as in MakeScriptModel
   try {
     switch (KindOf(contents)) {
       case FileKind::kModule: {
         std::vector<Slot> slots;
         FindSlots(Load(contents), "", slots);
         for (const Slot& slot : slots) {
-          AddTensor(slot.name, slot.tensor().detach(), tensors);
+          AddTensor(slot.name, slot.tensor().detach(), tensors, budget);
         }
         break;
       }
       case FileKind::kPickle: {
         std::istringstream stream(contents);
         caffe2::serialize::PyTorchStreamReader reader(&stream);
-        AddTensors("", ReadPickled(reader), tensors);
+        AddTensors("", ReadPickled(reader), tensors, budget);
         break;
       }
       case FileKind::kOther:
