@@ -806,7 +806,7 @@ TEST(TorchScriptModel, RefusesFilesThatAreNoModule) {
   for (const size_t size : {whole.size() / 2, whole.size() - 10}) {
     EXPECT_NE(Refusal(WriteFile(whole.substr(0, size)), images), "none");
   }
-  // A byte was changed in it; LibTorch 1.13 does not notice in time.
+  // Bytes were changed in it; LibTorch 1.13 does not notice in time.
   EXPECT_EQ(Refusal(FEDMRN_TESTDATA "/torch/crash.pt", images),
             "LibTorch crashes on it (Segmentation fault): it is damaged, or "
             "made to do that");
