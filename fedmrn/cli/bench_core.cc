@@ -341,9 +341,13 @@ std::vector<BenchRow> RunCore(int repeats,
       return EncodeFrame(header, options, update, {}).value();
     };
     const Bytes frame = encode();
+    Bytes scratch;
     const auto t = Compare(
         repeats, {[&] { (void)encode(); },
-                  [&] { codec.decode(ParseFrame(frame).value(), decoded); }});
+                  [&] {
+                    const Receiver receiver{.scratch = &scratch};
+                    codec.decode(ParseFrame(frame, receiver).value(), decoded);
+                  }});
     const char* const target = codec.id == CodecId::kEden ? "<= 1.5" : "<= 2.0";
     const std::string name(codec.name);
     rows.push_back(

@@ -1,6 +1,9 @@
 #include "fedmrn/cli/main.h"
 
+#include <malloc.h>
+
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -13,10 +16,21 @@
 #include "fedmrn/train/kernels/vector_units.h"
 
 namespace fedmrn::cli {
+namespace {
+
+// Vectors as long as a model come and go. glibc would give each back to the
+// kernel, which then clears the next one page by page.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
+
+}  // namespace
 
 int Main(int argc, char** argv) {
   // A file that grows beyond `ulimit -f` is an error like any other.
   std::signal(SIGXFSZ, SIG_IGN);
+  KeepFreedMemory();
   const std::string name =
       argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
   // Before anything is computed, whatever the verb.

@@ -55,24 +55,32 @@ HWY_INLINE void ContextsTile(const Noise& noise, uint64_t tile,
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::RebindToUnsigned<decltype(df)> du;
-  const hn::Rebind<uint16_t, decltype(df)> du16;
-  const hn::Rebind<int16_t, decltype(df)> di16;
-  const hn::Rebind<uint8_t, decltype(df)> d8;
+  const hn::Repartition<uint16_t, decltype(df)> du16;
+  const hn::RebindToSigned<decltype(du16)> di16;
+  const hn::Rebind<uint8_t, decltype(di16)> d8;
   const int shift = ThresholdShift(noise.kind);
-  // A float's exponent and upper mantissa bits are the context of its integer,
-  // but for an offset. Integers below 2^17 are exact.
-  const auto offset = hn::Set(di, (127 + 1) * 4);
-  for (size_t i = 0; i < kTile; i += hn::Lanes(df)) {
-    const auto k = hn::PromoteTo(di, hn::Load(du16, dither + i));
-    auto w = hn::Add(hn::Add(k, k), hn::Set(di, 1));
+  // 4 times a threshold's logarithm, and an offset: a float's exponent and
+  // upper mantissa bits. Integers below 2^17 are exact.
+  const auto log_of = [&](hn::Vec<decltype(du)> k,
+                          hn::Vec<decltype(du)> odd) HWY_ATTR {
+    auto w = hn::BitCast(di, hn::Add(hn::Add(k, k), hn::Set(du, 1)));
     if constexpr (kMask == MaskKind::kSigned) {
       w = hn::Abs(hn::Sub(hn::Add(w, w), hn::Set(di, 1 << 17)));
     }
-    const auto odd = hn::Abs(hn::PromoteTo(di, hn::Load(di16, odds + i)));
-    const auto threshold = hn::ShiftRightSame(
-        hn::Mul(hn::BitCast(du, w), hn::BitCast(du, odd)), shift);
+    const auto threshold =
+        hn::ShiftRightSame(hn::Mul(hn::BitCast(du, w), odd), shift);
     const auto real = hn::ConvertTo(df, hn::BitCast(di, threshold));
-    const auto log = hn::ShiftRight<21>(hn::BitCast(di, real));
+    return hn::ShiftRight<21>(hn::BitCast(di, real));
+  };
+  const auto zero = hn::Zero(du16);
+  const auto offset = hn::Set(di16, (127 + 1) * 4);
+  for (size_t i = 0; i < kTile; i += hn::Lanes(du16)) {
+    const auto k = hn::Load(du16, dither + i);
+    const auto odd = hn::BitCast(du16, hn::Abs(hn::Load(di16, odds + i)));
+    // Zipped with zeros within blocks of 128 bits, and packed within them.
+    const auto log = hn::ReorderDemote2To(
+        di16, log_of(hn::ZipLower(du, k, zero), hn::ZipLower(du, odd, zero)),
+        log_of(hn::ZipUpper(du, k, zero), hn::ZipUpper(du, odd, zero)));
     hn::StoreU(hn::DemoteTo(d8, hn::Sub(hn::Max(log, offset), offset)), d8,
                out.contexts + i);
   }
@@ -96,44 +104,38 @@ void BitContextsOf(MaskKind mask, const Noise& noise, uint64_t tile,
   run(noise, tile, out);
 }
 
-void OnesOfContexts(const ContextBytes& table,
-                    std::span<const uint8_t> contexts, RansOnes* ones) {
-  const hn::ScalableTag<uint16_t> d16;
+void OnesOfContexts(const ContextOnes& table, std::span<const uint8_t> contexts,
+                    RansOnes* ones) {
   const hn::ScalableTag<uint8_t> d8;
-  const hn::Half<decltype(d8)> d8_half;
+  using V = hn::Vec<decltype(d8)>;
   const size_t lanes = hn::Lanes(d8);
   // A table of 64 bytes is four that a vector can look up at once.
-  const auto part = [&](size_t k) HWY_ATTR {
-    return hn::LoadDup128(d8, table.data() + 16 * k);
-  };
-  const auto t0 = part(0), t1 = part(1), t2 = part(2), t3 = part(3);
-  const auto in_16 = hn::Set(d8, 15), from_32 = hn::Set(d8, 32),
-             from_16 = hn::Set(d8, 16);
-  const auto widen = [&](hn::Vec<decltype(d16)> byte) HWY_ATTR {
-    const auto upper = hn::Gt(byte, hn::Set(d16, 127));
-    const auto h = hn::IfThenElse(upper, hn::Sub(hn::Set(d16, 256), byte),
-                                  hn::Add(byte, hn::Set(d16, 1)));
-    const auto square = hn::Mul(h, h);
-    const auto below_half = hn::Add(
-        h, hn::Sub(hn::ShiftRight<3>(square), hn::ShiftRight<7>(square)));
-    return hn::IfThenElse(upper, hn::Sub(hn::Set(d16, kRansScale), below_half),
-                          below_half);
-  };
+  const auto part = [&](const uint8_t* bytes, size_t k)
+                        HWY_ATTR { return hn::LoadDup128(d8, bytes + 16 * k); };
+  const V l0 = part(table.low, 0), l1 = part(table.low, 1),
+          l2 = part(table.low, 2), l3 = part(table.low, 3);
+  const V h0 = part(table.high, 0), h1 = part(table.high, 1),
+          h2 = part(table.high, 2), h3 = part(table.high, 3);
+  const V in_16 = hn::Set(d8, 15), from_16 = hn::Set(d8, 16),
+          from_32 = hn::Set(d8, 32);
   size_t i = 0;
   for (; i + lanes <= contexts.size(); i += lanes) {
-    const auto context = hn::LoadU(d8, contexts.data() + i);
-    const auto index = hn::And(context, in_16);
+    const V context = hn::LoadU(d8, contexts.data() + i);
+    const V index = hn::And(context, in_16);
     const auto odd16 = hn::Eq(hn::And(context, from_16), from_16);
-    const auto low = hn::IfThenElse(odd16, hn::TableLookupBytes(t1, index),
-                                    hn::TableLookupBytes(t0, index));
-    const auto high = hn::IfThenElse(odd16, hn::TableLookupBytes(t3, index),
-                                     hn::TableLookupBytes(t2, index));
-    const auto byte =
-        hn::IfThenElse(hn::Eq(hn::And(context, from_32), from_32), high, low);
-    hn::StoreU(widen(hn::PromoteTo(d16, hn::LowerHalf(d8_half, byte))), d16,
-               ones + i);
-    hn::StoreU(widen(hn::PromoteTo(d16, hn::UpperHalf(d8_half, byte))), d16,
-               ones + i + lanes / 2);
+    const auto upper = hn::Eq(hn::And(context, from_32), from_32);
+    const auto look_up = [&](V t0, V t1, V t2, V t3) HWY_ATTR {
+      return hn::IfThenElse(
+          upper,
+          hn::IfThenElse(odd16, hn::TableLookupBytes(t3, index),
+                         hn::TableLookupBytes(t2, index)),
+          hn::IfThenElse(odd16, hn::TableLookupBytes(t1, index),
+                         hn::TableLookupBytes(t0, index)));
+    };
+    const V low = look_up(l0, l1, l2, l3), high = look_up(h0, h1, h2, h3);
+    // Little-endian, as all targets are.
+    hn::StoreInterleaved2(look_up(l0, l1, l2, l3), look_up(h0, h1, h2, h3), d8,
+                          reinterpret_cast<uint8_t*>(ones + i));
   }
   ref::OnesOfContexts(table, contexts.subspan(i), ones + i);
 }
@@ -159,17 +161,17 @@ void BitContextsOf(MaskKind mask, const Noise& noise, uint64_t tile,
   HWY_DYNAMIC_DISPATCH(BitContextsOf)(mask, noise, tile, out);
 }
 
-void OnesOfContexts(const ContextBytes& table,
-                    std::span<const uint8_t> contexts, RansOnes* ones) {
+void OnesOfContexts(const ContextOnes& table, std::span<const uint8_t> contexts,
+                    RansOnes* ones) {
   HWY_DYNAMIC_DISPATCH(OnesOfContexts)(table, contexts, ones);
 }
 
 namespace ref {
 
-void OnesOfContexts(const ContextBytes& table,
-                    std::span<const uint8_t> contexts, RansOnes* ones) {
+void OnesOfContexts(const ContextOnes& table, std::span<const uint8_t> contexts,
+                    RansOnes* ones) {
   for (size_t i = 0; i < contexts.size(); ++i) {
-    ones[i] = OnesOfByte(table[contexts[i]]);
+    ones[i] = table[contexts[i]];
   }
 }
 

@@ -61,17 +61,28 @@ constexpr RansOnes OnesOfByte(uint8_t byte) {
                                           : kRansScale - below_half);
 }
 
-// Such a byte for each context.
-using ContextBytes = std::array<uint8_t, kBitContexts>;
+// The probability of each context, as the low and high bytes that vectors look
+// up.
+struct ContextOnes {
+  uint8_t low[kBitContexts], high[kBitContexts];
 
-// ones[i] = OnesOfByte(table[contexts[i]]).
-void OnesOfContexts(const ContextBytes& table,
-                    std::span<const uint8_t> contexts, RansOnes* ones);
+  void Set(size_t context, RansOnes ones) {
+    low[context] = static_cast<uint8_t>(ones);
+    high[context] = static_cast<uint8_t>(ones >> 8);
+  }
+  RansOnes operator[](size_t context) const {
+    return static_cast<RansOnes>(low[context] | high[context] << 8);
+  }
+};
+
+// ones[i] = table[contexts[i]].
+void OnesOfContexts(const ContextOnes& table, std::span<const uint8_t> contexts,
+                    RansOnes* ones);
 
 namespace ref {
 
-void OnesOfContexts(const ContextBytes& table,
-                    std::span<const uint8_t> contexts, RansOnes* ones);
+void OnesOfContexts(const ContextOnes& table, std::span<const uint8_t> contexts,
+                    RansOnes* ones);
 
 void BitContextsOf(MaskKind mask, const Noise& noise, uint64_t tile,
                    BitContexts& out);

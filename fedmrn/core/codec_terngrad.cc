@@ -5,6 +5,7 @@
 //   u8 share of non-zeros * segments | u32 bytes | t != 0, coded (rans.h)
 //   | t > 0 of those that are not zero, packed bits
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -45,13 +46,32 @@ Bytes PackTrits(uint64_t params, const Trits& trits) {
   return packed;
 }
 
+// [kept][bits]: those of four bits that are kept, side by side.
+constexpr auto kKeptBits = [] {
+  std::array<std::array<uint8_t, 16>, 16> table{};
+  for (unsigned kept = 0; kept < 16; ++kept) {
+    for (unsigned bits = 0; bits < 16; ++bits) {
+      int at = 0;
+      for (int i = 0; i < 4; ++i) {
+        if ((kept >> i & 1) == 0) continue;
+        table[kept][bits] |= static_cast<uint8_t>((bits >> i & 1) << at++);
+      }
+    }
+  }
+  return table;
+}();
+
 Bytes CodeTrits(std::span<const uint32_t> segments, const Trits& trits) {
   Bytes coded, signs;
   {
     BitWriter sign_bits(signs);
-    ForEachOne(trits.kept, [&](size_t i) {
-      sign_bits.Put(TestBit(trits.positive.data(), i), 1);
-    });
+    for (size_t b = 0; b < trits.kept.size(); ++b) {
+      const unsigned kept = trits.kept[b], positive = trits.positive[b];
+      const int low = std::popcount(kept & 15);
+      sign_bits.Put(kKeptBits[kept & 15][positive & 15] |
+                        kKeptBits[kept >> 4][positive >> 4] << low,
+                    std::popcount(kept));
+    }
   }
   std::vector<RansOnes> ones;
   for (uint32_t length : segments) {

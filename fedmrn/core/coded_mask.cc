@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -15,14 +16,16 @@
 namespace fedmrn {
 namespace {
 
-// All contexts' bytes, from those of a table, which may be none.
-ContextBytes ReadTable(ByteView bytes) {
+// All contexts' probabilities, from the bytes of a table, which may be none.
+ContextOnes ReadTable(ByteView bytes) {
   constexpr uint8_t kHalf = 127;
   static_assert(OnesOfByte(kHalf) == kRansScale / 2);
-  ContextBytes table;
+  ContextOnes table;
   const size_t first = kBitContexts - bytes.size();
   for (size_t c = 0; c < kBitContexts; ++c) {
-    table[c] = bytes.empty() ? kHalf : bytes[c < first ? 0 : c - first];
+    const uint8_t byte =
+        bytes.empty() ? kHalf : bytes[c < first ? 0 : c - first];
+    table.Set(c, OnesOfByte(byte));
   }
   return table;
 }
@@ -182,6 +185,36 @@ struct Tile {
   }
 };
 
+// The tiles of a mask. Those that are counted are kept, to be coded.
+class Tiles {
+ public:
+  Tiles(MaskKind mask, const Noise& noise, uint64_t params, ByteView bits)
+      : mask_(mask),
+        noise_(noise),
+        params_(params),
+        bits_(bits),
+        kept_(TilesFor(params)) {}
+
+  const Tile& Keep(uint64_t tile) {
+    if (!kept_[tile]) kept_[tile] = Make(tile);
+    return *kept_[tile];
+  }
+  std::unique_ptr<const Tile> Take(uint64_t tile) {
+    return kept_[tile] ? std::move(kept_[tile]) : Make(tile);
+  }
+
+ private:
+  std::unique_ptr<const Tile> Make(uint64_t tile) const {
+    return std::make_unique<const Tile>(mask_, noise_, tile, params_, bits_);
+  }
+
+  MaskKind mask_;
+  const Noise& noise_;
+  uint64_t params_;
+  ByteView bits_;
+  std::vector<std::unique_ptr<const Tile>> kept_;
+};
+
 // ---- Decoding ----
 
 Error At(size_t offset, ErrorCode code, std::string message) {
@@ -258,11 +291,11 @@ class TensorWalk {
       if (left_ == 0) {
         left_ = LoadLe<uint32_t>(length_);
         length_ += 4;
-        bytes_ = ReadTable({table_ + 1, *table_});
+        table_ones_ = ReadTable({table_ + 1, *table_});
         table_ += 1 + *table_;
       }
       const size_t count = std::min<size_t>(left_, contexts.size() - i);
-      OnesOfContexts(bytes_, contexts.subspan(i, count), ones + i);
+      OnesOfContexts(table_ones_, contexts.subspan(i, count), ones + i);
       left_ -= count;
       i += count;
     }
@@ -272,7 +305,7 @@ class TensorWalk {
   const uint8_t* length_;
   const uint8_t* table_;
   uint64_t left_ = 0;  // of the tensor that the walk is in
-  ContextBytes bytes_ = {};
+  ContextOnes table_ones_ = {};
 };
 
 }  // namespace
@@ -289,7 +322,8 @@ void AppendCodedMask(MaskKind mask, const Noise& noise,
   FEDMRN_CHECK(bits.size() == BytesForBits(params));
 
   // First count, from which the tables follow.
-  std::vector<ContextBytes> tables;
+  Tiles tiles(mask, noise, params, bits);
+  std::vector<ContextOnes> tables;
   Bytes table_bytes;
   uint64_t first = 0;
   for (const uint32_t length : tensors) {
@@ -300,7 +334,7 @@ void AppendCodedMask(MaskKind mask, const Noise& noise,
         const uint64_t from = std::max(first, t * kTile);
         const uint64_t to = std::min(end, (t + 1) * kTile);
         if (to - from == kTile && t % (length / kEnough + 1) != 0) continue;
-        const Tile tile(mask, noise, t, params, bits);
+        const Tile& tile = tiles.Keep(t);
         counts.Add(tile.known.contexts, tile.bits, from % kTile,
                    to - t * kTile);
       }
@@ -323,17 +357,17 @@ void AppendCodedMask(MaskKind mask, const Noise& noise,
   size_t tensor = tensors.size() - 1;
   uint64_t left = tensors[tensor];
   for (uint64_t t = TilesFor(params); t-- > 0;) {
-    const Tile tile(mask, noise, t, params, bits);
+    const std::unique_ptr<const Tile> tile = tiles.Take(t);
     RansOnes ones[kTile];
-    for (size_t end = tile.count; end > 0;) {
+    for (size_t end = tile->count; end > 0;) {
       const size_t begin = end - std::min<size_t>(left, end);
       left -= end - begin;
-      OnesOfContexts(tables[tensor], {tile.known.contexts + begin, end - begin},
-                     ones + begin);
+      OnesOfContexts(tables[tensor],
+                     {tile->known.contexts + begin, end - begin}, ones + begin);
       end = begin;
       if (left == 0 && tensor > 0) left = tensors[--tensor];
     }
-    encoder.Put(t * kTile, {ones, tile.count}, tile.bits);
+    encoder.Put(t * kTile, {ones, tile->count}, tile->bits);
   }
   encoder.Finish(out);
 }

@@ -263,10 +263,12 @@ TEST(CodedMask, TakesTheBitsThatItsLawSays) {
   }
 }
 
-TEST(ContextBytes, VectorsEqualDefinition) {
-  ContextBytes table;
+TEST(ContextOnes, VectorsEqualDefinition) {
+  ContextOnes table;
   for (size_t c = 0; c < kBitContexts; ++c) {
-    table[c] = static_cast<uint8_t>(c * 37 + 250);
+    const auto ones = static_cast<RansOnes>((c * 997 + 1) % kRansScale);
+    table.Set(c, ones);
+    EXPECT_EQ(table[c], ones);
   }
   Bytes contexts(5003);
   for (size_t i = 0; i < contexts.size(); ++i) {

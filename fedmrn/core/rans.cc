@@ -196,19 +196,18 @@ HWY_INLINE void EncodeVector(const RansOnes* ones, uint32_t bits,
   words -= 2 * std::popcount(full_set);
   x = hn::IfThenElse(full, hn::ShiftRight<16>(x), x);
 
-  // x / share: the rounded quotient of floats is wrong by one at most, in
-  // either direction, which the remainder tells.
-  V quotient =
-      hn::ConvertTo(d, hn::Div(hn::ConvertTo(df, x), hn::ConvertTo(df, share)));
-  V rest = hn::Sub(x, hn::Mul(quotient, share));
-  const auto above = hn::Lt(rest, hn::Zero(d));
-  quotient = hn::Sub(quotient, hn::IfThenElseZero(above, hn::Set(d, 1)));
-  rest = hn::Add(rest, hn::IfThenElseZero(above, share));
-  const auto below = hn::Not(hn::Lt(rest, share));
-  quotient = hn::Add(quotient, hn::IfThenElseZero(below, hn::Set(d, 1)));
-  rest = hn::Sub(rest, hn::IfThenElseZero(below, share));
-  x = hn::Add(hn::ShiftLeft<12>(quotient),
-              hn::Add(rest, hn::IfThenZeroElse(bit, share_of_ones)));
+  // x / share is below 2^19, so that floats get it wrong by less than 1/16
+  // either way. Less 1/16 it is right or one too small, which the rest tells.
+  const V quotient = hn::ConvertTo(
+      d, hn::Sub(hn::Div(hn::ConvertTo(df, x), hn::ConvertTo(df, share)),
+                 hn::Set(df, 0.0625f)));
+  const V rest = hn::Sub(x, hn::Mul(quotient, share));
+  const auto enough = hn::Lt(rest, share);
+  // One more: 4096 more, and a share less.
+  const V one_more =
+      hn::IfThenZeroElse(enough, hn::Sub(hn::Set(d, kRansScale), share));
+  x = hn::Add(hn::Add(hn::ShiftLeft<12>(quotient), rest),
+              hn::Add(one_more, hn::IfThenZeroElse(bit, share_of_ones)));
 }
 
 size_t RansEncodeSteps(std::span<uint32_t, kRansStates> states,
