@@ -7,6 +7,7 @@ include(GoogleTest)
 # GoogleTest tests, whose headers all its files share.
 function(fedmrn_tests target)
   target_compile_options(${target} PRIVATE -O1)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(${target} PRIVATE
     <gtest/gtest.h> <algorithm> <cmath> <filesystem> <fstream> <functional>
     <map> <memory> <numeric> <optional> <random> <span> <sstream> <string>

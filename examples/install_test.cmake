@@ -15,9 +15,6 @@ run(${CMAKE_COMMAND} --install ${BUILD_DIR} --config ${CONFIG}
   --prefix ${prefix})
 
 set(flags -Wall -Wextra -Wpedantic -Wshadow -Werror)
-if(SANITIZE)
-  list(APPEND flags -fsanitize=${SANITIZE} -fno-sanitize-recover=all)
-endif()
 list(JOIN flags " " flags)
 # The core alone needs none of the program's packages.
 foreach(package CURL LibArchive OpenSSL PNG PkgConfig ZLIB fmt oneDNN)

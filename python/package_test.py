@@ -67,6 +67,7 @@ def main():
     make_environment()
     done = pip("--no-build-isolation", "--no-deps", "--force-reinstall",
                f"--config-settings=build-dir={SCRATCH / 'python-build'}",
+               "--config-settings=cmake.define.FEDMRN_FEW_TARGETS=ON",
                str(ROOT))
     if done.returncode != 0:
         print(done.stdout)

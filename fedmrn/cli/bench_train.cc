@@ -5,7 +5,9 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <barrier>
+#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +17,7 @@
 #include "fedmrn/cli/bench.h"
 #include "fedmrn/cli/text.h"
 #include "fedmrn/core/random.h"
-#include "fedmrn/train/kernels/one_thread.h"
+#include "fedmrn/train/kernels/compute_threads.h"
 #include "fedmrn/train/kernels/vector_units.h"
 #include "fedmrn/train/method/method.h"
 #include "fedmrn/train/model/char_lstm.h"
@@ -29,8 +31,12 @@ namespace {
 constexpr int kMatrix = 2048;
 constexpr int kPairs = 3;  // of FedAvg and the method, in a turn
 
+constexpr std::string_view kScript = "torchscript";
+
 struct TrainOptions {
-  std::string model = "cnn4";
+  std::string model = "cnn4";     // or kScript:FILE
+  std::string image = "28x28x1";  // what a FILE takes
+  uint32_t classes = 10;          // and gives
   std::string method = "fedmrn";
   int repeats = 7;
   uint32_t threads = 0;
@@ -38,22 +44,25 @@ struct TrainOptions {
 };
 
 // Real shapes, random contents: the time does not depend on what is in them.
-train::Data RandomImages(uint32_t side, uint32_t channels, bool augment) {
+train::Data RandomImages(train::ImageShape shape, uint32_t classes,
+                         bool augment) {
   train::ImageData data;
   data.name = "images";
-  data.height = data.width = side;
-  data.channels = channels;
-  data.classes = 10;
+  data.height = shape.height;
+  data.width = shape.width;
+  data.channels = shape.channels;
+  data.classes = classes;
   data.augment = augment;
   constexpr size_t kExamples = 640;
   Random random({1, Purpose::kSynthetic});
-  data.train.pixels.resize(kExamples * side * side * channels);
+  data.train.pixels.resize(kExamples * shape.height * shape.width *
+                           shape.channels);
   for (uint8_t& pixel : data.train.pixels) {
     pixel = static_cast<uint8_t>(random.Word());
   }
   data.train.labels.resize(kExamples);
   for (uint16_t& label : data.train.labels) {
-    label = static_cast<uint16_t>(random.Below(10));
+    label = static_cast<uint16_t>(random.Below(classes));
   }
   return train::DataOf(std::move(data));
 }
@@ -82,6 +91,48 @@ train::Data RandomTexts() {
   return data;
 }
 
+// "28x28x1".
+std::optional<train::ImageShape> ParseImage(const std::string& text) {
+  train::ImageShape shape;
+  int read = 0;
+  if (std::sscanf(text.c_str(), "%4ux%4ux%4u%n", &shape.height, &shape.width,
+                  &shape.channels, &read) != 3 ||
+      static_cast<size_t>(read) != text.size() ||
+      shape.height * shape.width * shape.channels == 0) {
+    return std::nullopt;
+  }
+  return shape;
+}
+
+// Images in colour with a class for every pixel.
+train::Data RandomScenes() {
+  constexpr uint32_t kSide = 128, kClasses = 20;
+  train::Data data;
+  data.name = "scenes";
+  data.target = train::Target::kPixelClasses;
+  data.shape = {kSide, kSide, 3};
+  data.classes = kClasses;
+  data.mean = data.std = {0.5f, 0.5f, 0.5f};
+  data.train_examples = 16;
+  data.train_batch = [](std::span<const uint32_t> examples, const PhiloxStream&,
+                        train::Batch& batch) {
+    batch.examples = static_cast<uint32_t>(examples.size());
+    batch.shape = {batch.examples, kSide, kSide, 3};
+    batch.x.clear();
+    batch.labels.clear();
+    for (const uint32_t example : examples) {
+      Random random({1, Purpose::kSynthetic, example});
+      for (uint32_t i = 0; i < kSide * kSide; ++i) {
+        for (int c = 0; c < 3; ++c) {
+          batch.x.push_back(static_cast<float>(random.Normal()));
+        }
+        batch.labels.push_back(static_cast<int32_t>(random.Below(kClasses)));
+      }
+    }
+  };
+  return data;
+}
+
 constexpr double kPlainLr = 0.03;
 
 // A model that can be measured, and what it is measured against.
@@ -91,9 +142,10 @@ struct Subject {
   uint32_t steps;  // about as many as half a second holds
   const char* speedup_target;
   const char* peak_target;
-  train::Data (*data)();
-  // Multiply-adds of one example, forward and backward.
+  train::Data (*data)(const TrainOptions& options);
+  // Multiply-adds of one example, forward and backward; null: not known.
   uint64_t (*macs)(const Subject& subject, const train::Data& data);
+  // Null: the model's own TorchScript.
   std::unique_ptr<train::PlainNetwork> (*make_plain)(
       const train::TorchModule& torch, const Subject& subject,
       const train::Data& data);
@@ -130,17 +182,49 @@ std::unique_ptr<train::PlainNetwork> PlainLstm(const train::TorchModule& torch,
   return torch.make_plain_lstm(data.vocabulary, data.classes, kPlainLr);
 }
 
-// The shapes of Fashion-MNIST, CIFAR-10 and Shakespeare.
+// The shapes of Fashion-MNIST, CIFAR-10 and Shakespeare, small scenes, and
+// whatever a file takes.
 const Subject kSubjects[] = {
     {"cnn4", 64, 10, ">= 1.6", ">= 0.65",
-     [] { return RandomImages(28, 1, false); }, CnnMacs, PlainCnn},
+     [](const TrainOptions&) {
+       return RandomImages({28, 28, 1}, 10, false);
+     },
+     CnnMacs, PlainCnn},
     {"cnn8", 64, 3, ">= 1.25", ">= 0.80",
-     [] { return RandomImages(32, 3, true); }, CnnMacs, PlainCnn},
-    {"charlstm", 128, 2, ">= 3", ">= 0.80", RandomTexts, LstmMacs, PlainLstm},
+     [](const TrainOptions&) {
+       return RandomImages({32, 32, 3}, 10, true);
+     },
+     CnnMacs, PlainCnn},
+    {"charlstm", 128, 2, ">= 3", ">= 0.80",
+     [](const TrainOptions&) { return RandomTexts(); }, LstmMacs, PlainLstm},
+    {"bisenetv2", 4, 1, ">= 1.0", nullptr,
+     [](const TrainOptions&) { return RandomScenes(); }, nullptr, nullptr},
+    {kScript, 64, 3, ">= 1.0", nullptr,
+     [](const TrainOptions& options) {
+       return RandomImages(*ParseImage(options.image), options.classes, false);
+     },
+     nullptr, nullptr},
 };
 
+// The name of a model's row, and the file behind it.
+std::string_view RowOf(std::string_view model) {
+  return model.substr(0, model.find(':'));
+}
+std::string FileOf(const std::string& model) {
+  const size_t colon = model.find(':');
+  return colon == model.npos ? "" : model.substr(colon + 1);
+}
+
+bool IsKnown(const std::string& model) {
+  const auto* const found =
+      std::ranges::find(kSubjects, RowOf(model), &Subject::model);
+  return found != std::end(kSubjects) &&
+         (found->model == kScript) == !FileOf(model).empty();
+}
+
 const Subject& FindSubject(std::string_view model) {
-  const auto found = std::ranges::find(kSubjects, model, &Subject::model);
+  const auto found =
+      std::ranges::find(kSubjects, RowOf(model), &Subject::model);
   FEDMRN_CHECK(found != std::end(kSubjects));
   return *found;
 }
@@ -151,7 +235,7 @@ double OnAllCores(uint32_t threads, const std::function<void(size_t)>& work) {
   std::vector<std::thread> running;
   for (uint32_t i = 0; i < threads; ++i) {
     running.emplace_back([&, i] {
-      train::ComputeOnThisThreadOnly();
+      train::ComputeOnThreads(1);
       start.arrive_and_wait();
       work(i);
     });
@@ -184,8 +268,10 @@ Result<Figures> Measure(const TrainOptions& options) {
   const Result<const train::TorchModule*> torch = train::LoadTorchModule();
   if (!torch) return torch.error();
   const Subject& subject = FindSubject(options.model);
-  Result<train::Task> task =
-      train::MakeTask(subject.data(), {.name = options.model});
+  Result<train::Task> task = train::MakeTask(
+      subject.data(options), {.name = std::string(RowOf(options.model)),
+                              .torchscript = FileOf(options.model),
+                              .loss = train::LossKind::kCrossEntropy});
   if (!task) return task.error();
   const uint32_t batch_size = subject.batch, steps = subject.steps;
   std::vector<uint32_t> examples(task->data->train_examples);
@@ -207,7 +293,13 @@ Result<Figures> Measure(const TrainOptions& options) {
     client.local.update.resize(client.weights.size());
     client.local.coded_gradient.resize(client.weights.size());
     client.local.plain_gradient.resize(task->model.trainable_plain);
-    plain[i] = subject.make_plain(**torch, subject, *task->data);
+    if (subject.make_plain != nullptr) {
+      plain[i] = subject.make_plain(**torch, subject, *task->data);
+    } else {
+      plain[i] = (*torch)->make_plain_script(
+          FEDMRN_TRY(task->model.torchscript(client.weights, client.plain)),
+          kPlainLr);
+    }
   }
   // That plain LibTorch takes its images for NCHW changes no time.
   train::Batch batch;
@@ -254,8 +346,10 @@ Result<Figures> Measure(const TrainOptions& options) {
   const train::Method& method = *train::FindMethod(options.method);
   const train::Method& fedavg = *train::FindMethod("fedavg");
   std::vector<double> ours, base, plain_seconds, speedup, fraction, peak;
-  const double flop = 2.0 * batch_size * steps * threads *
-                      static_cast<double>(subject.macs(subject, *task->data));
+  const uint64_t macs =
+      subject.macs == nullptr ? 0 : subject.macs(subject, *task->data);
+  const double flop =
+      2.0 * batch_size * steps * threads * static_cast<double>(macs);
   const double product_flop = 2.0 * kMatrix * kMatrix * kMatrix * threads;
   for (int turn = -1; turn < options.repeats; ++turn) {
     const double p = OnAllCores(threads, product);
@@ -298,7 +392,9 @@ void Print(const TrainOptions& options, const Figures& f) {
     out["model"] = options.model;
     out["method"] = options.method;
     out["speedup_vs_plain_libtorch"] = f.speedup_vs_plain;
-    out["fraction_of_sgemm_peak"] = f.fraction_of_peak;
+    if (subject.macs != nullptr) {
+      out["fraction_of_sgemm_peak"] = f.fraction_of_peak;
+    }
     out["masking_overhead"] = f.masking_overhead;
     out["samples_per_s"] = f.samples_per_s;
     out["step_ms"] = f.step_ms;
@@ -316,18 +412,22 @@ void Print(const TrainOptions& options, const Figures& f) {
       "{}, {}, batch {}, {}, {} clients side by side; medians of {} turns\n",
       options.model, options.method, subject.batch, train::SimdTarget(),
       f.threads, options.repeats);
-  PrintRows(
-      {{"speedup_vs_plain_libtorch", f.speedup_vs_plain, subject.speedup_target,
-        fmt::format(
-            "plain LibTorch: {} samples/s",
-            report::Grouped(static_cast<uint64_t>(f.plain_samples_per_s)))},
-       {"fraction_of_sgemm_peak", f.fraction_of_peak, subject.peak_target,
-        fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
-                    f.peak_gflops)},
-       {"masking_overhead", f.masking_overhead, "<= 0.03",
-        "over FedAvg's step, the fastest of each"},
-       {"samples_per_s", f.samples_per_s, "reported",
-        fmt::format("{:.1f} ms a step", f.step_ms)}});
+  std::vector<BenchRow> rows = {
+      {"speedup_vs_plain_libtorch", f.speedup_vs_plain, subject.speedup_target,
+       fmt::format(
+           "plain LibTorch: {} samples/s",
+           report::Grouped(static_cast<uint64_t>(f.plain_samples_per_s)))}};
+  if (subject.macs != nullptr) {
+    rows.push_back({"fraction_of_sgemm_peak", f.fraction_of_peak,
+                    subject.peak_target,
+                    fmt::format("oneDNN sgemm at {}: {:.0f} GFLOP/s", kMatrix,
+                                f.peak_gflops)});
+  }
+  rows.push_back({"masking_overhead", f.masking_overhead, "<= 0.03",
+                  "over FedAvg's step, the fastest of each"});
+  rows.push_back({"samples_per_s", f.samples_per_s, "reported",
+                  fmt::format("{:.1f} ms a step", f.step_ms)});
+  PrintRows(rows);
 }
 
 }  // namespace
@@ -338,8 +438,20 @@ void AddBenchTrain(Verb bench) {
   auto options = std::make_shared<TrainOptions>();
   std::vector<std::string> models;
   for (const Subject& subject : kSubjects) models.emplace_back(subject.model);
-  train.AddOption("--model", options->model, "Model to measure")
-      .OneOf(models)
+  models.back() += ":FILE";
+  train
+      .AddOption(
+          "--model", options->model,
+          "Model to measure: " + fmt::format("{}", fmt::join(models, ", ")))
+      .ShowDefault();
+  train
+      .AddOption("--image", options->image,
+                 "HEIGHTxWIDTHxCHANNELS that a FILE takes")
+      .ShowDefault();
+  train
+      .AddOption("--classes", options->classes,
+                 "Classes that a FILE tells apart")
+      .Between(2, 65536)
       .ShowDefault();
   train.AddOption("--method", options->method, "Method to measure")
       .OneOf(MethodNames())
@@ -351,7 +463,18 @@ void AddBenchTrain(Verb bench) {
       .Between(0, 256)
       .ShowDefault();
   train.AddFlag("--json", options->json, "Print a JSON object");
-  train.Do([options] {
+  train.Do([options, models] {
+    const auto bad = [](const std::string& what) {
+      return Fail("fedmrn bench train", Error{ErrorCode::kBadValue, what});
+    };
+    if (!IsKnown(options->model)) {
+      return bad(fmt::format("--model is one of {}, not {}",
+                             fmt::join(models, ", "), options->model));
+    }
+    if (!ParseImage(options->image)) {
+      return bad("--image is HEIGHTxWIDTHxCHANNELS, such as 32x32x3, not " +
+                 options->image);
+    }
     fmt::print(stderr, "measuring {} with {} ...\n", options->model,
                options->method);
     const Result<Figures> figures = Measure(*options);

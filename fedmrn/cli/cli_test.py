@@ -454,6 +454,21 @@ class BenchTest(ProgramTest):
                     "aggregate_coded_vs_dense_ratio"):
             self.assertGreater(figures[key], 0, key)
 
+    def test_train_refuses_what_it_cannot_measure(self):
+        for model in "cnn5", "torchscript", "cnn4:model.pt":
+            refused = self.run_it("bench", "train", "--model", model)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("--model is one of cnn4, cnn8, charlstm, bisenetv2, "
+                          f"torchscript:FILE, not {model}", refused.stderr)
+        for image in "28x28", "28x28x0", "28x28x1x", "-1x2x3":
+            refused = self.run_it("bench", "train", "--image", image)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"such as 32x32x3, not {image}", refused.stderr)
+        refused = self.run_it("bench", "train", "--model",
+                              "torchscript:nowhere.pt")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("nowhere.pt: No such file", refused.stderr)
+
     def test_run_json_adds_up(self):
         figures = json.loads(self.succeed("bench", "run", "--json", "--repeats",
                                           1, "--method", "eden"))

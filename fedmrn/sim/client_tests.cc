@@ -9,12 +9,12 @@
 
 #include "fedmrn/base/stopwatch.h"
 #include "fedmrn/core/aggregate.h"
+#include "fedmrn/sim/evaluate.h"
 #include "fedmrn/sim/round.h"
 
 namespace fedmrn::sim {
 namespace {
 
-constexpr uint32_t kTestBatch = 64;
 // Faults are drawn anew for these orders; no round has so many attempts.
 constexpr uint32_t kAttempt = std::numeric_limits<uint32_t>::max();
 // Rounds count from 1, so nobody else draws clients for this one.

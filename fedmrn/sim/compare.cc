@@ -129,8 +129,10 @@ Status RunGrid(const Grid& grid, const GridRunOptions& options,
       if (function) function(i, arguments...);
     };
     Config config = run.config;
-    if (config.run.workers == 0)
-      config.run.workers = std::max(1u, cores / jobs);
+    if (config.run.workers == 0) {
+      config.run.workers =
+          std::max(1u, cores / jobs / config.run.threads_per_client);
+    }
     RunOptions run_options;
     run_options.out = FolderOf(options.out, run);
     run_options.resume = true;

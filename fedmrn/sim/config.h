@@ -38,7 +38,8 @@ struct RoundsSettings {
 };
 
 struct RunSettings {
-  uint32_t workers = 0;  // 0: one per core
+  uint32_t workers = 0;  // 0: as many as use all cores
+  uint32_t threads_per_client = 1;
   uint32_t checkpoint_every = 1;
   uint32_t eval_every = 1;
   uint32_t eval_clients = 0;  // see client_tests.h

@@ -75,7 +75,12 @@ constexpr Key<client::FaultSettings> kFaultKeys[] = {
 #define AT(member) FEDMRN_PLACE(RunSettings, member)
 
 constexpr Key<RunSettings> kRunKeys[] = {
-    {"run.workers", AT(workers), "clients trained at once; 0: one per core"},
+    {"run.workers", AT(workers),
+     "clients trained at once; 0: as many as use all cores"},
+    {"run.threads_per_client", AT(threads_per_client),
+     "threads that train one client: for few clients and large models; sums "
+     "round otherwise with another number",
+     Range{1, 256}, KeyRole::kSetting},
     {"run.checkpoint_every", AT(checkpoint_every), "rounds between checkpoints",
      kFromOne},
     {"run.eval_every", AT(eval_every), "rounds between tests of the model",

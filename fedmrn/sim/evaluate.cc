@@ -5,11 +5,7 @@
 #include <vector>
 
 namespace fedmrn::sim {
-namespace {
-
-constexpr uint32_t kTestBatch = 64;
-
-}  // namespace
+namespace {}  // namespace
 
 train::Score Evaluate(const train::Task& task, const GlobalModel& network,
                       Workers& workers, Progress& progress) {

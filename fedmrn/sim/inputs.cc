@@ -62,7 +62,9 @@ Result<RunInputs> ReadInputs(const Config& config) {
         HoldOut(config.data.validation, config.partition, *partition));
     data = train::TestedOn(std::move(*data), held_out.examples);
   }
-  Result<train::Task> task = train::MakeTask(std::move(*data), config.model);
+  train::ModelSettings model = config.model;
+  model.threads = config.run.threads_per_client;
+  Result<train::Task> task = train::MakeTask(std::move(*data), model);
   if (!task) return task.error();
   if (!config.method.local.empty()) {
     task = train::WithLocalTensors(std::move(*task), config.method.local,

@@ -250,7 +250,7 @@ Result<Owners> Divide(const Input& input) {
 
 #define AT(member) FEDMRN_PLACE(PartitionSettings, member)
 
-constexpr PartitionKey kKeys[] = {
+constexpr PartitionKey kPartitionKeys[] = {
     {"partition.kind", AT(kind),
      "how clients share the examples; default: the data set's way",
      kPartitionKinds},
@@ -272,15 +272,16 @@ constexpr PartitionKey kKeys[] = {
 
 }  // namespace
 
-std::span<const PartitionKey> PartitionKeys() { return kKeys; }
+std::span<const PartitionKey> PartitionKeys() { return kPartitionKeys; }
 
 std::span<const PartitionRow> PartitionRows() {
   static const PartitionRow rows[] = {
-      {"dirichlet", KeysNamed<PartitionSettings>(
-                        kKeys, {"partition.alpha", "partition.min_examples"})},
-      {"labels",
-       KeysNamed<PartitionSettings>(kKeys, {"partition.labels_per_client",
-                                            "partition.labels_assignment"})}};
+      {"dirichlet",
+       KeysNamed<PartitionSettings>(
+           kPartitionKeys, {"partition.alpha", "partition.min_examples"})},
+      {"labels", KeysNamed<PartitionSettings>(
+                     kPartitionKeys, {"partition.labels_per_client",
+                                      "partition.labels_assignment"})}};
   return rows;
 }
 

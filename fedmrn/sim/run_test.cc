@@ -143,7 +143,14 @@ TEST_F(Runs, SameModelForAnyNumberOfWorkers) {
     models[one.model_sha256] = method;
   }
   models[Undisturbed(Tiny({"rounds.count=2", "seed=2"})).model_sha256] = "seed";
-  EXPECT_EQ(models.size(), 5u);
+  // Another number of threads within a client is another run, for any number of
+  // workers as well.
+  const std::string threads = "run.threads_per_client=2";
+  const RunResult two = Undisturbed(Tiny({"rounds.count=2", threads}));
+  ExpectSame(sim::Run(Tiny({"rounds.count=2", threads, "run.workers=2"}), {}),
+             two);
+  models[two.model_sha256] = "threads";
+  EXPECT_EQ(models.size(), 6u);
 }
 
 TEST_F(Runs, FaultsDoNotDependOnWorkers) {
@@ -403,7 +410,8 @@ TEST_F(Runs, ResumeRefusesAnotherConfig) {
   for (const char* setting :
        {"seed=2", "data.test_examples=32", "partition.kind=labels",
         "method.name=fedmrns", "method.progressive=false",
-        "rounds.weight=batches", "faults.drop=0.1"}) {
+        "rounds.weight=batches", "faults.drop=0.1",
+        "run.threads_per_client=2"}) {
     const std::string key(setting, std::string_view(setting).find('='));
     const Result<RunResult> refused = Resume(Tiny({setting}));
     ASSERT_FALSE(refused) << setting;

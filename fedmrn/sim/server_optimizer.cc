@@ -20,7 +20,7 @@ constexpr Range kBeta = {.high = 1, .below_high = true};
 
 #define AT(member) FEDMRN_PLACE(ServerSettings, member)
 
-constexpr Key<ServerSettings> kKeys[] = {
+constexpr Key<ServerSettings> kServerKeys[] = {
     {"server.optimizer", AT(optimizer),
      "what the server does with the mean update; none: adds it", Names},
     {"server.lr", AT(lr),
@@ -67,11 +67,11 @@ double Yogi(const ServerSettings& settings, double delta, float& first,
 
 }  // namespace
 
-std::span<const Key<ServerSettings>> ServerKeys() { return kKeys; }
+std::span<const Key<ServerSettings>> ServerKeys() { return kServerKeys; }
 
 std::span<const ServerOptimizer> ServerOptimizers() {
   const auto keys = [](std::initializer_list<std::string_view> names) {
-    return KeysNamed<ServerSettings>(kKeys, names);
+    return KeysNamed<ServerSettings>(kServerKeys, names);
   };
   static const ServerOptimizer rows[] = {
       {"none", "the mean update is added (paper, Eq. 5)", 1, nullptr, {}},

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "fedmrn/base/parallel.h"
-#include "fedmrn/train/kernels/one_thread.h"
+#include "fedmrn/train/kernels/compute_threads.h"
 
 namespace fedmrn::sim {
 
@@ -19,7 +19,7 @@ uint32_t CoresHere() {
 }
 
 Workers::Workers(const train::Task& task, uint32_t count) : task_(task) {
-  if (count == 0) count = CoresHere();
+  if (count == 0) count = std::max(1u, CoresHere() / task.model.threads);
   benches_.resize(count);
 }
 
@@ -27,7 +27,7 @@ void Workers::ForEach(size_t items,
                       const std::function<void(client::Bench&, size_t)>& work) {
   ParallelFor(items, benches_.size(), [&](size_t thread, size_t item) {
     client::Bench& bench = benches_[thread];
-    train::ComputeOnThisThreadOnly();
+    train::ComputeOnThreads(task_.model.library_threads);
     if (bench.learner == nullptr) bench.learner = task_.make_learner();
     work(bench, item);
   });

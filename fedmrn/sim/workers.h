@@ -17,13 +17,13 @@ uint32_t CoresHere();
 
 class Workers {
  public:
-  // `count` 0: one per core.
+  // `count` 0: as many as use all cores.
   Workers(const train::Task& task, uint32_t count);
 
   size_t count() const { return benches_.size(); }
 
   // Calls work(bench, item) for each item in [0, items), in this order of
-  // starting, each on one thread. An exception of `work` is rethrown here,
+  // starting. An exception of `work` is rethrown here,
   // after all have stopped.
   void ForEach(size_t items,
                const std::function<void(client::Bench&, size_t item)>& work);

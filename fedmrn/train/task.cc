@@ -99,6 +99,7 @@ Result<Task> MakeTask(Data data, const ModelSettings& settings) {
   }
   Result<Model> model = row->make(settings, data);
   if (!model) return model.error();
+  model->threads = settings.threads;
   if (!settings.init.empty()) {
     FEDMRN_TRY(StartFrom(settings.init, *model, data.notes));
   }

@@ -1,7 +1,9 @@
 #include "fedmrn/train/kernels/convolution.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "fedmrn/train/kernels/compute_threads.h"
 #include "fedmrn/train/kernels/winograd.h"
 
 namespace fedmrn::train {
@@ -18,8 +20,11 @@ size_t Floats(const Desc& desc) {
 
 }  // namespace
 
-Convolution::Convolution(const dnnl::engine& engine, const Shape& s)
-    : engine_(engine), takes_images_(s.in_channels % kWinogradPanel != 0) {
+Convolution::Convolution(const dnnl::engine& engine, const Shape& s,
+                         uint32_t threads)
+    : engine_(engine),
+      threads_(PartsOf(s.images, threads)),
+      takes_images_(s.in_channels % kWinogradPanel != 0) {
   const auto layout = [&](uint32_t channels) {
     return Activation{s.images, channels, s.height, s.width,
                       takes_images_ ? channels : kWinogradPanel};
@@ -31,8 +36,9 @@ Convolution::Convolution(const dnnl::engine& engine, const Shape& s)
     return;
   }
   weights_floats_ = WinogradWeightFloats(s.in_channels, s.out_channels);
-  scratch_floats_ =
+  part_floats_ =
       weights_floats_ + WinogradScratchFloats(s.in_channels, s.out_channels);
+  scratch_floats_ = threads_ * part_floats_;
 }
 
 void Convolution::DescribeForOneDnn() {
@@ -68,15 +74,51 @@ dnnl::memory Convolution::Wrap(const Desc& desc, const void* data) const {
   return {desc, engine_, const_cast<void*>(data)};
 }
 
+void Convolution::Convolve(const Activation& in, const float* x,
+                           const float* transformed, const Activation& out,
+                           float* y, float* scratch) const {
+  ForEachPart(
+      in.images, threads_, [&](uint32_t part, uint32_t first, uint32_t count) {
+        Activation from = in, to = out;
+        from.images = to.images = count;
+        WinogradConvolve(from, x + first * in.image_size(), transformed, to,
+                         y + first * out.image_size(),
+                         scratch + part * part_floats_ + weights_floats_);
+      });
+}
+
+void Convolution::AddUpGradients(const float* x, const float* y_gradient,
+                                 float* scratch,
+                                 float* weights_gradient) const {
+  const size_t weights = size_t{9} * in_.channels * out_.channels;
+  // The parts' gradients, but for the first.
+  std::vector<float> others((threads_ - 1) * weights);
+  ForEachPart(
+      in_.images, threads_, [&](uint32_t part, uint32_t first, uint32_t count) {
+        Activation in = in_, out = out_;
+        in.images = out.images = count;
+        float* const own = scratch + part * part_floats_;
+        WinogradWeightsGradient(
+            in, x + first * in_.image_size(), out,
+            y_gradient + first * out_.image_size(), own,
+            part == 0 ? weights_gradient : others.data() + (part - 1) * weights,
+            own + weights_floats_);
+      });
+  for (size_t part = 1; part < threads_; ++part) {
+    const float* const from = others.data() + (part - 1) * weights;
+    for (size_t i = 0; i < weights; ++i) weights_gradient[i] += from[i];
+  }
+}
+
 void Convolution::Forward(const dnnl::stream& stream, const float* x,
                           const float* weights, float* y,
                           float* scratch) const {
-  float* const more = scratch + weights_floats_;
   if (!takes_images_) {
     WinogradWeights(in_.channels, out_.channels, weights, false, scratch);
-    WinogradConvolve(in_, x, scratch, out_, y, more);
+    Convolve(in_, x, scratch, out_, y, scratch);
     return;
   }
+  float* const more = scratch + weights_floats_;
   dnnl::memory plain = Wrap(plain_weights_, weights);
   dnnl::memory arranged = Wrap(forward_desc_.weights_desc(), scratch);
   dnnl::reorder(plain, arranged).execute(stream, plain, arranged);
@@ -91,14 +133,13 @@ void Convolution::Backward(const dnnl::stream& stream, const float* x,
                            const float* weights, const float* y_gradient,
                            float* weights_gradient, float* x_gradient,
                            float* scratch) const {
-  float* const more = scratch + weights_floats_;
   if (!takes_images_) {
-    WinogradWeightsGradient(in_, x, out_, y_gradient, scratch, weights_gradient,
-                            more);
+    AddUpGradients(x, y_gradient, scratch, weights_gradient);
     WinogradWeights(in_.channels, out_.channels, weights, true, scratch);
-    WinogradConvolve(out_, y_gradient, scratch, in_, x_gradient, more);
+    Convolve(out_, y_gradient, scratch, in_, x_gradient, scratch);
     return;
   }
+  float* const more = scratch + weights_floats_;
   dnnl::memory arranged = Wrap(gradient_desc_.diff_weights_desc(), scratch);
   dnnl::memory plain = Wrap(plain_weights_, weights_gradient);
   gradient_.execute(

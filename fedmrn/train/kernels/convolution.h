@@ -25,7 +25,8 @@ class Convolution {
 
   // A layer whose in_channels are no multiple of 16 takes NHWC images, and no
   // gradient of them is ever computed.
-  Convolution(const dnnl::engine& engine, const Shape& shape);
+  // Images are shared among `threads`.
+  Convolution(const dnnl::engine& engine, const Shape& shape, uint32_t threads);
 
   const Activation& in() const { return in_; }
   const Activation& out() const { return out_; }
@@ -41,14 +42,22 @@ class Convolution {
 
  private:
   void DescribeForOneDnn();
+  // y = x convolved, from `in` to `out`, with weights that are transformed.
+  void Convolve(const Activation& in, const float* x, const float* transformed,
+                const Activation& out, float* y, float* scratch) const;
+  // The gradient of the weights, a part of the images on each thread.
+  void AddUpGradients(const float* x, const float* y_gradient, float* scratch,
+                      float* weights_gradient) const;
   dnnl::memory Wrap(const dnnl::memory::desc& desc, const void* data) const;
 
   dnnl::engine engine_;
+  uint32_t threads_;
   bool takes_images_;
   Activation in_, out_;
   // The scratch memory: weights in another arrangement, then what the
-  // computation itself needs.
+  // computation itself needs; by Winograd's algorithm, both of each thread.
   size_t weights_floats_ = 0;
+  size_t part_floats_ = 0;
   size_t scratch_floats_ = 0;
   // Where images come in.
   dnnl::memory::desc plain_weights_;

@@ -7,6 +7,7 @@
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/random.h"
+#include "fedmrn/train/kernels/compute_threads.h"
 #include "fedmrn/train/kernels/convolution.h"
 #include "fedmrn/train/kernels/matrix_product.h"
 #include "fedmrn/train/model/loss.h"
@@ -107,11 +108,12 @@ bool Cnn::Fits(const CnnSpec& spec, const ImageShape& image) {
 }
 
 Cnn::Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
-         Norm norm)
+         Norm norm, uint32_t threads)
     : blocks_(spec.blocks),
       image_(image),
       classes_(classes),
       norm_(norm),
+      threads_(threads),
       memory_(std::make_unique<Memory>()) {
   FEDMRN_CHECK(Fits(spec, image));
   memory_->blocks.resize(blocks_.size());
@@ -200,7 +202,7 @@ const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const uint32_t next = blocks_[i].channels;
     Convolution convolution(memory_->engine,
-                            {images, channels, next, height, width});
+                            {images, channels, next, height, width}, threads_);
     if (i > 0) {
       plan->blocks.back().out = convolution.in();
       gradient = std::max(gradient, convolution.in().size());
@@ -359,8 +361,16 @@ const float* Cnn::Forward(const Plan& plan, const float* x,
     for (size_t p = 0; p < Parts(plan); ++p) {
       const Part part = PartOf(plan, i, p);
       Normalise(block, part, plain, running);
-      NormReluPool(part.in, part.x, part.scale.data(), part.shift.data(),
-                   part.out, part.y, training ? part.picked : nullptr);
+      ForEachPart(part.in.images, threads_,
+                  [&](uint32_t, uint32_t first, uint32_t count) {
+                    Activation from = part.in, to = part.out;
+                    from.images = to.images = count;
+                    const size_t at = first * to.image_size();
+                    NormReluPool(
+                        from, part.x + first * from.image_size(),
+                        part.scale.data(), part.shift.data(), to, part.y + at,
+                        training && part.picked ? part.picked + at : nullptr);
+                  });
     }
     x = memory_->blocks[i].out.get();
   }

@@ -49,7 +49,7 @@ class Cnn {
  public:
   // The images must be large enough for the pooling; see Fits.
   Cnn(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
-      Norm norm = Norm::kBatch);
+      Norm norm = Norm::kBatch, uint32_t threads = 1);
   ~Cnn();
   static bool Fits(const CnnSpec& spec, const ImageShape& image);
 
@@ -101,6 +101,7 @@ class Cnn {
   ImageShape image_;
   uint32_t classes_;
   Norm norm_;
+  uint32_t threads_;  // that share the images of a batch
   ModelLayout layout_;
   uint64_t trainable_plain_ = 0;
   uint32_t features_ = 0;  // inputs of the linear layer

@@ -53,7 +53,8 @@ struct ModelSettings {
   std::string init = {};      // file of tensors to start from, or empty
   Norm norm = Norm::kBatch;   // cnn4, cnn8
   std::string backbone = {};  // file of pre-trained tensors, or empty
-  double head_lr = 10;  // bisenetv2: the heads learn faster by this factor
+  double head_lr = 10;   // bisenetv2: the heads learn faster by this factor
+  uint32_t threads = 1;  // that one network computes on
   // Numbers of networks that other programs register, by names of their own.
   std::map<std::string, double> own = {};
 };
@@ -64,6 +65,8 @@ std::span<const ModelKey> ModelKeys();
 // A network for one data set. Immutable and thread-safe.
 struct Model {
   ModelLayout layout;
+  uint32_t threads = 1;             // that one network computes on
+  uint32_t library_threads = 1;     // of these, what oneDNN and LibTorch start
   uint64_t trainable_plain = 0;     // the first values of `plain`; see task.h
   uint64_t local_values = 0;        // of tensors beside the layout's; same
   const char* metric = "accuracy";  // what Score::metric adds up

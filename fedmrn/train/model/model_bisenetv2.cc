@@ -147,6 +147,7 @@ Result<Model> MakeBiSeNetV2(const ModelSettings& settings, const Data& data) {
   spec.name = settings.name;
   spec.contents = std::move(*contents);
   spec.loss = *loss;
+  spec.threads = settings.threads;
   // For SGD a larger gradient is the same as a larger learning rate; methods
   // know but one of the latter.
   spec.gradient_scale = [factor = static_cast<float>(settings.head_lr)](

@@ -9,8 +9,8 @@ namespace {
 class CnnNetwork final : public Network {
  public:
   CnnNetwork(const CnnSpec& spec, const ImageShape& image, uint32_t classes,
-             Norm norm)
-      : cnn_(spec, image, classes, norm) {}
+             Norm norm, uint32_t threads)
+      : cnn_(spec, image, classes, norm, threads) {}
 
   BatchScore Gradient(const Batch& batch, const PhiloxStream&,
                       std::span<const float> coded, std::span<float> plain,
@@ -76,8 +76,9 @@ Result<Model> MakeCnn(const ModelSettings& settings, const Data& data) {
                            std::span<float> plain) {
     cnn->Initialize(seed, coded, plain);
   };
-  model.make_network = [&spec, image, classes, norm = settings.norm] {
-    return std::make_unique<CnnNetwork>(spec, image, classes, norm);
+  model.make_network = [&spec, image, classes, norm = settings.norm,
+                        threads = settings.threads] {
+    return std::make_unique<CnnNetwork>(spec, image, classes, norm, threads);
   };
   model.torchscript = [cnn, &spec, norm = settings.norm, mean = data.mean,
                        std = data.std](std::span<const float> coded,

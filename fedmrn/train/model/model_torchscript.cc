@@ -134,6 +134,7 @@ Result<Model> MakeTorchScriptModel(const ModelSettings& settings,
   spec.contents = std::move(*contents);
   spec.coded = settings.coded;
   spec.loss = *loss;
+  spec.threads = settings.threads;
   try {
     if (data.target == Target::kNumbers) {
       spec.variance = TestVariance(data);

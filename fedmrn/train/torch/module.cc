@@ -15,6 +15,7 @@
 
 #include "fedmrn/train/torch/plain_cnn.h"
 #include "fedmrn/train/torch/plain_lstm.h"
+#include "fedmrn/train/torch/plain_script.h"
 #include "fedmrn/train/torch/script_network.h"
 
 namespace fedmrn::train {
@@ -82,8 +83,12 @@ extern "C" __attribute__((visibility("default")))
 const fedmrn::train::TorchModule*
 fedmrn_torch_module() {
   static constexpr fedmrn::train::TorchModule kModule{
-      fedmrn::train::Make,          fedmrn::train::MakePlainCnn,
-      fedmrn::train::MakePlainLstm, fedmrn::train::MakeScriptModel,
-      fedmrn::train::ReadTensors,   fedmrn::train::Version};
+      fedmrn::train::Make,
+      fedmrn::train::MakePlainCnn,
+      fedmrn::train::MakePlainLstm,
+      fedmrn::train::MakePlainScript,
+      fedmrn::train::MakeScriptModel,
+      fedmrn::train::ReadTensors,
+      fedmrn::train::Version};
   return &kModule;
 }

@@ -25,7 +25,9 @@ class PlainSgd {
   }
   void Step() {
     const at::NoGradGuard no_gradient;
-    for (at::Tensor& p : parameters_) p.add_(p.grad(), -lr_);
+    for (at::Tensor& p : parameters_) {
+      if (p.grad().defined()) p.add_(p.grad(), -lr_);
+    }
   }
 
  private:

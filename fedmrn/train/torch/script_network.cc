@@ -637,9 +637,10 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
   // Plain execution: LibTorch would watch the first runs and then compute in
   // another order.
   torch::jit::getProfilingMode() = false;
-  // As one_thread.h has it; LibTorch sets its own number for every new thread.
-  at::set_num_threads(1);
-  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(1);
+  // LibTorch sets its own number for every new thread.
+  const auto threads = static_cast<int>(spec.threads);
+  at::set_num_threads(threads);
+  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(threads);
 
   const auto script = std::make_shared<Script>();
   script->spec = spec;
@@ -668,6 +669,7 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
   Model model;
   model.layout = script->layout;
   model.trainable_plain = script->trainable_plain;
+  model.library_threads = spec.threads;
   model.metric = data.target == Target::kNumbers        ? "R2"
                  : data.target == Target::kPixelClasses ? "pixel accuracy"
                                                         : "accuracy";

@@ -31,6 +31,7 @@ struct ScriptSpec {
   std::string coded;                        // as in ModelSettings
   LossKind loss = LossKind::kCrossEntropy;  // never kAuto
   double variance = 1;                      // of the test targets, for R2
+  uint32_t threads = 1;                     // as in ModelSettings
   // By which a tensor's gradient is multiplied; null: 1.
   std::function<float(const std::string& tensor)> gradient_scale;
 };
@@ -49,6 +50,10 @@ struct TorchModule {
                                                   uint32_t classes, double lr);
   std::unique_ptr<PlainNetwork> (*make_plain_lstm)(uint32_t vocabulary,
                                                    uint32_t classes, double lr);
+  // A module that takes images, from the contents of a file that was loaded
+  // before; its outputs are classes, of images or of all pixels.
+  std::unique_ptr<PlainNetwork> (*make_plain_script)(
+      const std::string& contents, double lr);
   // Its initial values are those in the file. The error names the file, what is
   // wrong with it and what to do. A network throws std::runtime_error with such
   // a sentence where the module fails or gives what `data` cannot be compared

@@ -1,4 +1,4 @@
-#include "fedmrn/train/kernels/one_thread.h"
+#include "fedmrn/train/kernels/compute_threads.h"
 
 // Debian's oneDNN and LibTorch take their threads from GNU's OpenMP, whichever
 // compiler builds us; clang's omp.h would belong to another library.
@@ -6,6 +6,8 @@ extern "C" void omp_set_num_threads(int threads);
 
 namespace fedmrn::train {
 
-void ComputeOnThisThreadOnly() { omp_set_num_threads(1); }
+void ComputeOnThreads(uint32_t threads) {
+  omp_set_num_threads(static_cast<int>(threads));
+}
 
 }  // namespace fedmrn::train
