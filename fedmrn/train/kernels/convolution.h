@@ -26,7 +26,8 @@ class Convolution {
   // A layer whose in_channels are no multiple of 16 takes NHWC images, and no
   // gradient of them is ever computed.
   // Images are shared among `threads`.
-  Convolution(const dnnl::engine& engine, const Shape& shape, uint32_t threads);
+  Convolution(const dnnl::engine& engine, const Shape& shape,
+              uint32_t threads = 1);
 
   const Activation& in() const { return in_; }
   const Activation& out() const { return out_; }
