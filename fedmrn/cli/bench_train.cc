@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include <algorithm>
+#include <array>
 #include <barrier>
 #include <cstdio>
 #include <memory>
@@ -98,7 +100,8 @@ std::optional<train::ImageShape> ParseImage(const std::string& text) {
   if (std::sscanf(text.c_str(), "%4ux%4ux%4u%n", &shape.height, &shape.width,
                   &shape.channels, &read) != 3 ||
       static_cast<size_t>(read) != text.size() ||
-      shape.height * shape.width * shape.channels == 0) {
+      std::ranges::any_of(std::array{shape.height, shape.width, shape.channels},
+                          [](uint32_t side) { return side - 1 > 4095; })) {
     return std::nullopt;
   }
   return shape;

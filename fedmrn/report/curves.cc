@@ -184,8 +184,8 @@ Picture CurvePicture(const Setting& setting, const Cell& cell,
 
 Picture TradeOffPicture(const Setting& setting, const Cell& cell,
                         const Sheet& sheet, size_t number) {
-  constexpr double kLeft = 68, kWidth = 430, kGap = 24, kSample = 20, kTop = 14,
-                   kTics = 54;
+  constexpr double kLeft = 68, kWidth = 430, kBeside = 24, kSample = 20,
+                   kTop = 14, kTics = 54;
   std::vector<const Group*> groups;
   std::vector<std::vector<Point>> points;
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -212,7 +212,7 @@ Picture TradeOffPicture(const Setting& setting, const Cell& cell,
   const double count = static_cast<double>(groups.size()),
                plot = std::max(250.0, count * kLineHeight);
   const double right =
-      kGap + kSample + kLetter * static_cast<double>(longest) + 4;
+      kBeside + kSample + kLetter * static_cast<double>(longest) + 4;
   Canvas canvas(kLeft, right, kTop, kTics, kTop + plot + kTics,
                 static_cast<int>(kLeft + kWidth + right));
   const Axis axis = UploadAxis(points);
@@ -225,7 +225,7 @@ Picture TradeOffPicture(const Setting& setting, const Cell& cell,
   double place = kTop + kLineHeight / 2.0;
   for (const Group* group : groups) {
     const Look& look = looks.at(group->label);
-    const double x = kLeft + kWidth + kGap;
+    const double x = kLeft + kWidth + kBeside;
     canvas.Add(fmt::format(
         "set label '' at screen {},{} point pt {} ps 1 lc rgb '{}'\n",
         canvas.X(x), canvas.Y(place), look.marker, look.colour));

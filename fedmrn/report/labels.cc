@@ -50,12 +50,12 @@ Picture LabelPicture(const ClientLabels& view, const std::string& name) {
   const double columns = static_cast<double>(clients), rows = view.classes;
   // In pixels.
   constexpr double kWidth = 1200, kLeft = 90, kRight = 20;
-  constexpr double kTop = 60, kBars = 110, kGap = 25, kBottom = 60;
+  constexpr double kTop = 60, kBars = 110, kBetween = 25, kBottom = 60;
   const double cell_x = (kWidth - kLeft - kRight) / columns;
   constexpr double kLargest = 26;  // bubble
   const double cell_y = rows > 20 ? 10 : kLargest;
   const double bubbles = cell_y * rows;
-  const double height = kTop + kBars + kGap + bubbles + kBottom;
+  const double height = kTop + kBars + kBetween + bubbles + kBottom;
 
   uint32_t most_examples = 0;
   std::vector<uint32_t> sizes;  // of bubbles
@@ -142,7 +142,7 @@ Picture LabelPicture(const ClientLabels& view, const std::string& name) {
       fmt::arg("bars_middle", screen(kTop + kBars / 2)),
       fmt::arg("size_step", std::max(1.0, TicStep(most_examples))),
       fmt::arg("bubbles_middle", screen(height - kBottom - bubbles / 2)),
-      fmt::arg("bubbles_top", screen(kTop + kBars + kGap)),
+      fmt::arg("bubbles_top", screen(kTop + kBars + kBetween)),
       fmt::arg("bubbles_bottom", screen(height - kBottom)),
       fmt::arg("last_label", rows - 0.5),
       fmt::arg("label_step", view.classes > 20 ? 10 : 1),
