@@ -530,8 +530,8 @@ TEST(ConfigTest, Keys) {
                        key.name == "data.test_path" ||
                        key.name == "model.torchscript" ||
                        key.name == "model.init" || key.name == "model.backbone";
-    const bool program = key.name.starts_with("run.") &&
-                         key.name != "run.threads_per_client";
+    const bool program =
+        key.name.starts_with("run.") && key.name != "run.threads_per_client";
     EXPECT_EQ(key.changes_results, !place && !program) << key.name;
   }
   EXPECT_EQ(ConfigKeys()[0].type, "integer");
