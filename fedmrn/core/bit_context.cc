@@ -134,8 +134,7 @@ void OnesOfContexts(const ContextOnes& table, std::span<const uint8_t> contexts,
     };
     const V low = look_up(l0, l1, l2, l3), high = look_up(h0, h1, h2, h3);
     // Little-endian, as all targets are.
-    hn::StoreInterleaved2(look_up(l0, l1, l2, l3), look_up(h0, h1, h2, h3), d8,
-                          reinterpret_cast<uint8_t*>(ones + i));
+    hn::StoreInterleaved2(low, high, d8, reinterpret_cast<uint8_t*>(ones + i));
   }
   ref::OnesOfContexts(table, contexts.subspan(i), ones + i);
 }
