@@ -13,8 +13,8 @@ namespace fedmrn {
 // Calls work(thread, item) for each item in [0, items), started in this order,
 // on up to `threads` threads, which are numbered from 0; one thread is the
 // caller's own, and where the system refuses others it does all. The first
-// exception ends the rest of the work and is thrown
-// here, after all threads have stopped.
+// exception ends the rest of the work and is thrown here, after all threads
+// have stopped.
 template <typename Work>
 void ParallelFor(size_t items, size_t threads, const Work& work) {
   std::atomic<size_t> next = 0;
