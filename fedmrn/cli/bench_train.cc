@@ -117,20 +117,29 @@ train::Data RandomScenes() {
   data.classes = kClasses;
   data.mean = data.std = {0.5f, 0.5f, 0.5f};
   data.train_examples = 16;
-  data.train_batch = [](std::span<const uint32_t> examples, const PhiloxStream&,
-                        train::Batch& batch) {
+  // Drawn once: what is measured is training, not this.
+  std::vector<float> x;
+  std::vector<int32_t> labels;
+  Random random({1, Purpose::kSynthetic, 0});
+  for (uint64_t i = 0; i < data.train_examples * kSide * kSide; ++i) {
+    for (int c = 0; c < 3; ++c) {
+      x.push_back(static_cast<float>(random.Normal()));
+    }
+    labels.push_back(static_cast<int32_t>(random.Below(kClasses)));
+  }
+  data.train_batch = [x = std::move(x), labels = std::move(labels)](
+                         std::span<const uint32_t> examples,
+                         const PhiloxStream&, train::Batch& batch) {
+    constexpr ptrdiff_t kPixels = ptrdiff_t{kSide} * kSide;
     batch.examples = static_cast<uint32_t>(examples.size());
     batch.shape = {batch.examples, kSide, kSide, 3};
     batch.x.clear();
     batch.labels.clear();
     for (const uint32_t example : examples) {
-      Random random({1, Purpose::kSynthetic, example});
-      for (uint32_t i = 0; i < kSide * kSide; ++i) {
-        for (int c = 0; c < 3; ++c) {
-          batch.x.push_back(static_cast<float>(random.Normal()));
-        }
-        batch.labels.push_back(static_cast<int32_t>(random.Below(kClasses)));
-      }
+      const auto from = x.begin() + 3 * kPixels * example;
+      batch.x.insert(batch.x.end(), from, from + 3 * kPixels);
+      const auto label = labels.begin() + kPixels * example;
+      batch.labels.insert(batch.labels.end(), label, label + kPixels);
     }
   };
   return data;

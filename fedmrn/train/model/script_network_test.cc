@@ -377,6 +377,30 @@ TEST(TorchScriptModel, FedAvgIsLibTorchsSgd) {
       1e-5);
 }
 
+// Images lie channels last where a module takes them so; .view() of what a
+// convolution then gives would throw.
+TEST(TorchScriptModel, ViewAfterAConvolution) {
+  const std::vector<Tensor> tensors = {
+      {"conv.weight", {8, kChannels, 3, 3}},
+      {"fc.weight", {kClasses, 8 * kHeight * kWidth}}};
+  for (const char* flat : {"h.view(h.size(0), -1)", "h.flatten(1)"}) {
+    const std::string path = MakeFile(
+        tensors,
+        std::string(
+            "def forward(self, x):\n"
+            "  h = torch.conv2d(x, self.conv.weight, None, [1, 1], [1, 1])\n"
+            "  return torch.matmul(") +
+            flat + ", self.fc.weight.t())\n");
+    Made made(MakeData(Input::kImages, Target::kClass), Settings(path));
+    made.Gradient(kExamples);
+    const Batch batch = MakeBatch(made.data, kExamples);
+    ExpectGradients(
+        made, Reference(path, NchwInput(batch), [&](const at::Tensor& out) {
+          return at::cross_entropy_loss(out, Labels(batch, {6}));
+        }));
+  }
+}
+
 TEST(TorchScriptModel, EveryMethodTrainsIt) {
   const std::string path =
       MakeFile(kConvTensors, ConvSource("  x = torch.dropout(x, 0.2, "

@@ -17,6 +17,7 @@
 #include "fedmrn/train/torch/plain_lstm.h"
 #include "fedmrn/train/torch/plain_script.h"
 #include "fedmrn/train/torch/script_network.h"
+#include "fedmrn/train/torch/torch_file.h"
 
 namespace fedmrn::train {
 namespace {

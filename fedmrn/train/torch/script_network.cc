@@ -20,10 +20,10 @@
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/graph_iterator.h>
-#include <torch/csrc/jit/serialization/import.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -35,7 +35,7 @@
 
 #include "fedmrn/core/draws.h"
 #include "fedmrn/train/model/name_patterns.h"
-#include "fedmrn/train/torch/pickled.h"
+#include "fedmrn/train/torch/torch_file.h"
 
 // OpenBLAS has threads of its own, and this sets their number; it is null with
 // another BLAS.
@@ -108,19 +108,6 @@ std::string ToString(at::IntArrayRef shape) {
   return text.str();
 }
 
-// LibTorch's message without stacks: what an interpreter's traceback ends
-// with, otherwise the first line.
-std::string Reason(const std::exception& error) {
-  const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
-  std::string text =
-      of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
-  static constexpr std::string_view kLast = "RuntimeError: ";
-  if (const size_t at = text.rfind(kLast); at != text.npos) {
-    text.erase(0, at + kLast.size());
-  }
-  return text.substr(0, text.find('\n'));
-}
-
 // Calls `work`; what it throws names the module.
 template <typename Work>
 auto Named(const std::string& name, const Work& work) {
@@ -132,32 +119,6 @@ auto Named(const std::string& name, const Work& work) {
 }
 
 // The module.
-
-struct Slot {
-  std::string name;
-  c10::intrusive_ptr<c10::ivalue::Object> object;
-  size_t index;  // in it
-  bool parameter;
-
-  at::Tensor tensor() const { return object->getSlot(index).toTensor(); }
-};
-
-// Visits all tensors, depth first: in the same order for every copy of a
-// module.
-void FindSlots(const Module& module, const std::string& prefix,
-               std::vector<Slot>& slots) {
-  const auto object = module._ivalue();
-  const auto type = module.type();
-  for (size_t i = 0; i < type->numAttributes(); ++i) {
-    const c10::IValue& value = object->getSlot(i);
-    const std::string name = prefix + type->getAttributeName(i);
-    if (value.isModule()) {
-      FindSlots(value.toModule(), name + ".", slots);
-    } else if (value.isTensor()) {
-      slots.push_back({name, object, i, type->is_parameter(i)});
-    }
-  }
-}
 
 // A tensor of the layout.
 struct Entry {
@@ -175,6 +136,20 @@ struct Script {
   std::vector<Entry> entries;  // of the layout, in its order
   ModelLayout layout;
   uint64_t trainable_plain = 0;
+  at::MemoryFormat images = at::MemoryFormat::Contiguous;
+
+  // The values in the file.
+  void Initial(std::span<float> coded, std::span<float> plain) const {
+    std::vector<Slot> slots;
+    FindSlots(module, "", slots);
+    for (const Entry& entry : entries) {
+      const at::Tensor tensor = slots[entry.slot].tensor();
+      const auto size = static_cast<size_t>(tensor.numel());
+      std::span<float>& to = entry.coded ? coded : plain;
+      std::copy_n(tensor.data_ptr<float>(), size, to.begin());
+      to = to.subspan(size);
+    }
+  }
 };
 
 // A copy of the module that computes with the given values, so that nothing it
@@ -258,6 +233,21 @@ class ScriptNetwork final : public Network {
     });
   }
 
+  // Whether forward takes such a batch, in training as it is.
+  bool Accepts(const Batch& batch) const {
+    const at::NoGradGuard no_gradient;
+    std::vector<float> coded(script_->layout.coded_params());
+    std::vector<float> plain(script_->layout.plain_values());
+    script_->Initial(coded, plain);
+    Copy copy(*script_, true, coded, plain);
+    try {
+      Forward(copy.module, batch, {0, Purpose::kDropout, 0});
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
   Score Evaluate(const Batch& batch, std::span<const float> coded,
                  std::span<const float> plain) override {
     return Named(script_->spec.name, [&] {
@@ -324,7 +314,7 @@ class ScriptNetwork final : public Network {
     at::Tensor x =
         at::from_blob(const_cast<float*>(batch.x.data()), batch.shape);
     if (data().input == Input::kNumbers) return x.clone();
-    return x.permute({0, 3, 1, 2}).clone(at::MemoryFormat::Contiguous);
+    return x.permute({0, 3, 1, 2}).clone(script_->images);
   }
 
   std::vector<int64_t> OutputShape(const Batch& batch) const {
@@ -396,15 +386,41 @@ class ScriptNetwork final : public Network {
     return -(at::where(labelled, own, rest) + kEpsilon).log().mean();
   }
 
+  // How often the largest output is that of the true class. LibTorch's argmax
+  // over a dimension that is not the last takes ten times as long.
+  static int64_t Right(const at::Tensor& output,
+                       std::span<const int32_t> labels) {
+    const at::Tensor planes = output.contiguous();
+    const int64_t classes = output.size(1);
+    const size_t places = labels.size() / static_cast<size_t>(output.size(0));
+    std::vector<float> best(places);
+    std::vector<int32_t> answer(places);
+    int64_t right = 0;
+    const float* value = planes.data_ptr<float>();
+    for (; !labels.empty(); labels = labels.subspan(places)) {
+      std::copy_n(value, places, best.begin());
+      std::ranges::fill(answer, 0);
+      value += places;
+      for (int32_t c = 1; c < classes; ++c, value += places) {
+        for (size_t i = 0; i < places; ++i) {
+          answer[i] = value[i] > best[i] ? c : answer[i];
+          best[i] = std::max(best[i], value[i]);
+        }
+      }
+      for (size_t i = 0; i < places; ++i) right += answer[i] == labels[i];
+    }
+    return right;
+  }
+
   // The mean of the model's metric over a batch.
   double Metric(const at::Tensor& output, const Batch& batch) const {
     if (data().target == Target::kNumbers) {
       return 1 - at::mse_loss(output, Values(output, batch)).item<double>() /
                      script_->spec.variance;
     }
-    const at::Tensor truth = Classes(output, batch);
-    const auto right = truth.eq(at::argmax(output, 1)).sum().item<int64_t>();
-    const auto counted = truth.ne(kNoClass).sum().item<int64_t>();
+    const int64_t right = Right(output, batch.labels);
+    const auto counted =
+        std::ranges::count_if(batch.labels, [](int32_t c) { return c >= 0; });
     return static_cast<double>(right) /
            static_cast<double>(std::max<int64_t>(counted, 1));
   }
@@ -450,29 +466,7 @@ class ScriptNetwork final : public Network {
 
 // Loading.
 
-// What is wrong with the file, without its name, is thrown.
-[[noreturn]] void Refuse(const std::string& why) {
-  throw std::runtime_error(why);
-}
-
 constexpr char kHowToSave[] = "torch.jit.script(model).save(\"model.pt\")";
-
-// Both kinds of PyTorch's files are zip archives; that of a module has code.
-enum class FileKind { kModule, kPickle, kOther };
-
-FileKind KindOf(const std::string& contents) {
-  if (!contents.starts_with("PK")) return FileKind::kOther;
-  std::istringstream stream(contents);
-  caffe2::serialize::PyTorchStreamReader reader(&stream);
-  return reader.hasRecord("constants.pkl") ? FileKind::kModule
-         : reader.hasRecord("data.pkl")    ? FileKind::kPickle
-                                           : FileKind::kOther;
-}
-
-Module Load(const std::string& contents) {
-  std::istringstream stream(contents);
-  return torch::jit::load(stream, c10::kCPU);
-}
 
 void CheckForward(const Module& module) {
   const auto method = module.find_method("forward");
@@ -583,37 +577,27 @@ void BuildLayout(Script& script) {
   for (const size_t i : statistics) add(i, false, false);
 }
 
-// A file may name one value many times, and what holds these as often again:
-// what is read of it stays in proportion to its size.
-constexpr size_t kMaxTimesRead = 16;
-
-void Spend(size_t cost, size_t& budget) {
-  if (cost > budget) Refuse("names the same values too often");
-  budget -= cost;
-}
-
-void AddTensor(const std::string& name, const at::Tensor& tensor,
-               std::vector<NamedTensor>& tensors, size_t& budget) {
-  if (!tensor.is_floating_point()) return;
-  Spend(static_cast<size_t>(tensor.numel()), budget);
-  const at::Tensor values = tensor.to(at::kFloat).contiguous();
-  const float* const from = values.data_ptr<float>();
-  tensors.push_back(
-      {name, values.sizes().vec(), {from, from + values.numel()}});
-}
-
-void AddTensors(const std::string& prefix, const c10::IValue& value,
-                std::vector<NamedTensor>& tensors, size_t& budget) {
-  Spend(1, budget);
-  if (value.isTensor()) {
-    AddTensor(prefix, value.toTensor(), tensors, budget);
-  } else if (value.isGenericDict()) {
-    for (const auto& item : value.toGenericDict()) {
-      if (!item.key().isString()) continue;
-      AddTensors(
-          (prefix.empty() ? "" : prefix + ".") + item.key().toStringRef(),
-          item.value(), tensors, budget);
-    }
+// Convolutions are about a quarter faster where the channels of a pixel lie
+// side by side, but not those of one channel each, and a module may .view()
+// their results as only the usual order allows: that is tried with two images,
+// since with one every order would do.
+void ChooseImageFormat(const std::shared_ptr<Script>& script,
+                       const std::vector<int64_t>& shape) {
+  if (script->data.input != Input::kImages) return;
+  const auto of_one_channel =
+      std::ranges::count_if(script->layout.tensors, [](const auto& tensor) {
+        return tensor.shape.size() == 4 && tensor.shape[1] == 1;
+      });
+  if (of_one_channel > 1) return;  // the first may be that of grey images
+  Batch batch;
+  batch.examples = 2;
+  batch.shape = {2};
+  batch.shape.insert(batch.shape.end(), shape.begin(), shape.end());
+  batch.x.resize(static_cast<size_t>(std::accumulate(
+      shape.begin(), shape.end(), int64_t{2}, std::multiplies<>())));
+  script->images = at::MemoryFormat::ChannelsLast;
+  if (!ScriptNetwork(script).Accepts(batch)) {
+    script->images = at::MemoryFormat::Contiguous;
   }
 }
 
@@ -659,9 +643,10 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
                              : "is no TorchScript file") +
              "; save the model with " + kHowToSave);
     }
-    script->module = Load(spec.contents);
+    script->module = LoadModule(spec.contents);
     CheckForward(script->module);
     BuildLayout(*script);
+    ChooseImageFormat(script, data.shape);
   } catch (const std::exception& error) {
     return Error{ErrorCode::kBadValue, spec.name + ": " + Reason(error)};
   }
@@ -675,15 +660,7 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
                                                         : "accuracy";
   model.initialize = [script](uint64_t, std::span<float> coded,
                               std::span<float> plain) {
-    std::vector<Slot> slots;
-    FindSlots(script->module, "", slots);
-    for (const Entry& entry : script->entries) {
-      const at::Tensor tensor = slots[entry.slot].tensor();
-      const auto size = static_cast<size_t>(tensor.numel());
-      std::span<float>& to = entry.coded ? coded : plain;
-      std::copy_n(tensor.data_ptr<float>(), size, to.begin());
-      to = to.subspan(size);
-    }
+    script->Initial(coded, plain);
   };
   model.make_network = [script] {
     return std::make_unique<ScriptNetwork>(script);
@@ -693,38 +670,6 @@ Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
     return Save(*script, coded, plain);
   };
   return model;
-}
-
-Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
-                                             const std::string& contents) {
-  std::vector<NamedTensor> tensors;
-  size_t budget = kMaxTimesRead * contents.size();
-  at::set_num_threads(1);  // as in MakeScriptModel
-  try {
-    switch (KindOf(contents)) {
-      case FileKind::kModule: {
-        std::vector<Slot> slots;
-        FindSlots(Load(contents), "", slots);
-        for (const Slot& slot : slots) {
-          AddTensor(slot.name, slot.tensor().detach(), tensors, budget);
-        }
-        break;
-      }
-      case FileKind::kPickle: {
-        std::istringstream stream(contents);
-        caffe2::serialize::PyTorchStreamReader reader(&stream);
-        AddTensors("", ReadPickled(reader), tensors, budget);
-        break;
-      }
-      case FileKind::kOther:
-        Refuse(
-            "is no file of PyTorch 1.6 or later; make one in Python with "
-            "torch.save(model.state_dict(), \"model.pt\")");
-    }
-  } catch (const std::exception& error) {
-    return Error{ErrorCode::kBadValue, file + ": " + Reason(error)};
-  }
-  return tensors;
 }
 
 }  // namespace fedmrn::train

@@ -5,7 +5,5 @@
 namespace fedmrn::train {
 
 Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data);
-Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
-                                             const std::string& contents);
 
 }  // namespace fedmrn::train
