@@ -6,7 +6,11 @@ include(GoogleTest)
 # fedmrn_tests(TARGET [arguments of gtest_discover_tests]): finishes a program of
 # GoogleTest tests, whose headers all its files share.
 function(fedmrn_tests target)
-  target_compile_options(${target} PRIVATE -O1)
+  if(FEDMRN_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(${target} PRIVATE
     <gtest/gtest.h> <algorithm> <cmath> <filesystem> <fstream> <functional>

@@ -46,7 +46,8 @@ TEST_F(ReportTest, DigestsTellWhetherFilesAreEqual) {
        {std::pair("a", "12345678aa"), std::pair("moved", "12345678aa"),
         std::pair("other", "87654321bb"), std::pair("generated1", "cc"),
         std::pair("generated2", "dd")}) {
-    Edit(name, [&](Json& json) { json["data_sha256"] = digest; });
+    Edit(name,
+         [&, digest = digest](Json& json) { json["data_sha256"] = digest; });
   }
   const Study study = ReadStudy();
   std::map<std::string, size_t> seeds;

@@ -223,7 +223,9 @@ TEST(ImageFile, NoChangeOfBytesBreaksIt) {
 TEST(ImageFile, AbsurdSizesAreRefusedBeforeAnythingIsAllocated) {
   Bytes jpeg = MakeJpeg(Gradients(8, 8));
   const uint8_t start_of_frame[] = {0xFF, 0xC0};
-  const auto at = std::ranges::search(jpeg, start_of_frame).begin();
+  const auto at =
+      std::search(jpeg.begin(), jpeg.end(), std::begin(start_of_frame),
+                  std::end(start_of_frame));
   std::fill_n(at + 5, 4, uint8_t{0x7F});
   const auto decoded = DecodePicture(jpeg, "a.jpg");
   ASSERT_FALSE(decoded);

@@ -12,6 +12,7 @@
 #include "fedmrn/core/random.h"
 #include "fedmrn/core/test_util.h"
 #include "fedmrn/train/model/char_lstm.h"
+#include "fedmrn/train/model/torch_test_util.h"
 #include "fedmrn/train/task.h"
 #include "fedmrn/train/test_util.h"
 
@@ -61,11 +62,6 @@ torch::Tensor LongTensor(const std::vector<int32_t>& values,
                          std::vector<int64_t> shape) {
   return torch::tensor(std::vector<int64_t>(values.begin(), values.end()))
       .view(shape);
-}
-
-std::span<const float> ValuesOf(const torch::Tensor& contiguous) {
-  return {contiguous.data_ptr<float>(),
-          static_cast<size_t>(contiguous.numel())};
 }
 
 // The network as LibTorch computes it, from the flat buffers.

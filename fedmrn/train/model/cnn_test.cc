@@ -13,6 +13,7 @@
 #include "fedmrn/train/kernels/norm_pool.h"
 #include "fedmrn/train/model/cnn.h"
 #include "fedmrn/train/model/loss.h"
+#include "fedmrn/train/model/torch_test_util.h"
 #include "fedmrn/train/test_util.h"
 
 namespace fedmrn::train {
@@ -21,11 +22,6 @@ namespace {
 torch::Tensor TensorOf(std::span<const float> values,
                        std::vector<int64_t> shape) {
   return torch::from_blob(const_cast<float*>(values.data()), shape).clone();
-}
-
-std::span<const float> ValuesOf(const torch::Tensor& contiguous) {
-  return {contiguous.data_ptr<float>(),
-          static_cast<size_t>(contiguous.numel())};
 }
 
 // Between NCHW and a blocked layout.
