@@ -5,7 +5,13 @@
 
 namespace fedmrn {
 
+namespace {
+constexpr size_t kLongestName = 80;
+}
+
 size_t EditDistance(std::string_view a, std::string_view b) {
+  const size_t longer = std::max(a.size(), b.size());
+  if (longer > kLongestName) return a == b ? 0 : longer;
   // The last three rows of the table of all beginnings of both.
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1),
       row(b.size() + 1);

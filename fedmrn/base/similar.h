@@ -7,7 +7,9 @@
 
 namespace fedmrn {
 
-// Letters to insert, remove, replace, or to swap with their neighbour.
+// Letters to insert, remove, replace, or to swap with their neighbour. All of
+// them where one is longer than any name: a file may hold anything, and its
+// errors should not take longer to tell than to find.
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // Whether one may be a slip of the other: at most a third of it is wrong.

@@ -10,6 +10,9 @@ TEST(EditDistance, CountsInsertionsDeletionsAndReplacements) {
   EXPECT_EQ(EditDistance("abc", ""), 3u);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
   EXPECT_EQ(EditDistance("lrr", "lr"), 1u);
+  const std::string endless(100, 'a');
+  EXPECT_EQ(EditDistance(endless, endless), 0u);
+  EXPECT_EQ(EditDistance(endless, endless + "b"), 101u);
   EXPECT_EQ(EditDistance("nmae", "name"), 1u);
   EXPECT_EQ(EditDistance("ba", "abc"), 2u);
 }

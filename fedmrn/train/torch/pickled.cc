@@ -246,6 +246,7 @@ class Reader {
       auto [data, size] = file_.getRecord("data/" + id[2].toStringRef());
       at::Tensor values = at::empty(
           {static_cast<int64_t>(size / c10::elementSize(type))}, type);
+      if (values.numel() == 0) return values;  // it has no memory
       std::memcpy(values.data_ptr(), data.get(), values.nbytes());
       return values;
     }
