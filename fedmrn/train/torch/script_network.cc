@@ -387,7 +387,7 @@ class ScriptNetwork final : public Network {
   }
 
   // How often the largest output is that of the true class. LibTorch's argmax
-  // over a dimension that is not the last takes ten times as long.
+  // over a dimension that is not the last took 2 % of a step of BiSeNetV2.
   static int64_t Right(const at::Tensor& output,
                        std::span<const int32_t> labels) {
     const at::Tensor planes = output.contiguous();
