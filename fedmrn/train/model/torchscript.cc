@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <string>
-
-#include "fedmrn/train/torch/torch_module.h"
 
 namespace fedmrn::train {
 namespace {
@@ -16,16 +13,6 @@ std::string FloatList(std::span<const float> values) {
 }
 
 }  // namespace
-
-Result<std::string> MakeTorchScript(std::span<const TorchScriptTensor> tensors,
-                                    const std::string& source) {
-  const Result<const TorchModule*> torch = LoadTorchModule();
-  if (!torch) return torch.error();
-  // LibTorch does not promise that its compiler may run twice at a time.
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  return (*torch)->make_torchscript(tensors, source);
-}
 
 std::string NormaliseSource(std::span<const float> mean,
                             std::span<const float> std) {

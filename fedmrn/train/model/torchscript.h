@@ -21,9 +21,8 @@ struct TorchScriptTensor {
 // The contents of a file that holds a module in evaluation mode, whose
 // state_dict() has exactly `tensors` and whose methods are `source`: functions
 // in TorchScript that take self, one of them forward. The same arguments give
-// the same bytes. The error is LibTorch's own, if it refuses the source.
-// Thread-safe.
-// (LibTorch's own writing of files aborts the program when the disk is full.)
+// the same bytes. Nothing compiles the source here: torch.jit.load does, and
+// says what is wrong with it. Thread-safe.
 Result<std::string> MakeTorchScript(std::span<const TorchScriptTensor> tensors,
                                     const std::string& source);
 

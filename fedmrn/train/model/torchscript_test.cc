@@ -140,16 +140,40 @@ TEST_F(TorchScript, SameBytesEveryTime) {
   EXPECT_EQ(*Make(source), *Make(source));
 }
 
-TEST_F(TorchScript, RefusalsAreErrors) {
-  EXPECT_TRUE(Make("def forward(self, x):\n  return x\n"));
+// Children of lists have numbers, and two lists the same ones.
+TEST_F(TorchScript, ModulesInModules) {
+  names_.clear();
+  Add("head.0.weight", {2, 3});
+  Add("head.1.weight", {3, 2});
+  Add("tail.0.weight", {2, 2});
+  Add("tail.0.norm.mean", {2}, false);
+  Add("scale", {});
+  const Result<std::string> file = Make(
+      "def forward(self, x):\n"
+      "  for_all = getattr(self.head, \"0\").weight @ x\n"
+      "  for_all = getattr(self.tail, \"0\").weight @ for_all\n"
+      "  return self.scale * for_all + getattr(self.tail, \"0\").norm.mean\n");
+  ASSERT_TRUE(file);
+  std::istringstream stream(*file);
+  torch::jit::Module module = torch::jit::load(stream);
+  const at::Tensor x = at::rand({3});
+  EXPECT_TRUE(at::allclose(
+      module.forward({x}).toTensor(),
+      tensors_["scale"] * at::mv(tensors_["tail.0.weight"],
+                                 at::mv(tensors_["head.0.weight"], x)) +
+          tensors_["tail.0.norm.mean"]));
+  EXPECT_EQ(module.named_parameters().size(), 4);
+  EXPECT_EQ(module.named_buffers().size(), 1);
+}
+
+// What is wrong with a source is told when it is loaded.
+TEST_F(TorchScript, LoadingCompiles) {
   for (const char* body : {"x +* 1", "y", "self.conv9.weight", "torch.no(x)"}) {
     const Result<std::string> file =
         Make(std::string("def forward(self, x):\n  return ") + body + "\n");
-    ASSERT_FALSE(file) << body;
-    EXPECT_TRUE(
-        file.error().message.starts_with("LibTorch refuses the model: "))
-        << file.error().message;
-    EXPECT_EQ(file.error().message.find("frame #"), std::string::npos);
+    ASSERT_TRUE(file);
+    std::istringstream stream(*file);
+    EXPECT_THROW(torch::jit::load(stream), std::exception) << body;
   }
 }
 

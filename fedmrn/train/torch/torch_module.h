@@ -43,8 +43,6 @@ struct NamedTensor {
 };
 
 struct TorchModule {
-  Result<std::string> (*make_torchscript)(
-      std::span<const TorchScriptTensor> tensors, const std::string& source);
   std::unique_ptr<PlainNetwork> (*make_plain_cnn)(const CnnSpec& spec,
                                                   const ImageShape& image,
                                                   uint32_t classes, double lr);
