@@ -13,9 +13,12 @@
 
 namespace fedmrn {
 
-// Its first byte says in which of `kinds` ways the rest is to be used.
 class FuzzInput {
  public:
+  // There is one way to use it.
+  FuzzInput(const uint8_t* data, size_t size) : kind_(0), rest_(data, size) {}
+
+  // Its first byte says in which of `kinds` ways the rest is to be used.
   FuzzInput(const uint8_t* data, size_t size, unsigned kinds)
       : kind_(size == 0 ? 0 : data[0] % kinds),
         rest_(data + std::min<size_t>(size, 1), size - (size == 0 ? 0 : 1)) {}

@@ -169,8 +169,10 @@ def write_torch():
                 "d": [1.5, True, -70000, 2 ** 40]}, file)
     save("torch", "nested", b"\0" + file.getvalue())
     reader = torch._C.PyTorchFileReader(io.BytesIO(file.getvalue()))
-    save("torch", "pickle", b"\1" + piece(reader.get_record("data.pkl")) +
-         reader.get_record("data/0"))
+    pickled = (piece(reader.get_record("data.pkl")) +
+               reader.get_record("data/0"))
+    save("torch", "pickle", b"\1" + pickled)
+    save("pickle", "nested", pickled)
     file = io.BytesIO()
     torch.jit.save(torch.jit.script(network), file)
     save("torch", "script", b"\0" + file.getvalue())

@@ -9,7 +9,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -86,13 +85,20 @@ std::string UnknownSection(std::string_view name) {
 // A key of the right name in the wrong section is found as well.
 std::string UnknownKey(std::string_view name) {
   const std::string_view bare = BareName(name);
-  const auto distance = [&](const ConfigRow& row) {
-    return std::tuple(EditDistance(bare, BareName(row.key.name)),
-                      EditDistance(name, row.key.name));
-  };
-  const ConfigRow& best = *std::ranges::min_element(ConfigRows(), {}, distance);
-  if (Resembles(bare, std::get<0>(distance(best)))) {
-    return "unknown key, did you mean " + std::string(best.key.name) + "?";
+  const ConfigRow* best = nullptr;
+  size_t least = MostWrong(bare), least_whole = 0;
+  for (const ConfigRow& row : ConfigRows()) {
+    const size_t distance = EditDistance(bare, BareName(row.key.name), least);
+    if (distance > least) continue;
+    const size_t whole = EditDistance(name, row.key.name);
+    if (best == nullptr || distance < least || whole < least_whole) {
+      best = &row;
+      least = distance;
+      least_whole = whole;
+    }
+  }
+  if (best != nullptr) {
+    return "unknown key, did you mean " + std::string(best->key.name) + "?";
   }
   const std::string_view section = SectionOf(name);
   if (section.empty()) {

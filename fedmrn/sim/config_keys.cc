@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <variant>
 
 #include "fedmrn/base/check.h"
@@ -165,10 +166,8 @@ class Table {
   }
 
   const ConfigRow* Find(std::string_view name) const {
-    for (const ConfigRow& row : rows_) {
-      if (row.key.name == name) return &row;
-    }
-    return nullptr;
+    const auto row = by_name_.find(name);
+    return row == by_name_.end() ? nullptr : row->second;
   }
 
   const std::deque<ConfigRow>& rows() const { return rows_; }
@@ -196,9 +195,11 @@ class Table {
     row.key.help = key.help;
     row.key.choices = row.choices;
     row.key.owners = row.owners;
+    by_name_.emplace(key.name, &row);
   }
 
   std::deque<ConfigRow> rows_;
+  std::unordered_map<std::string_view, const ConfigRow*> by_name_;
 };
 
 const Table& Keys() {

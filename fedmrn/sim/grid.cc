@@ -11,6 +11,7 @@
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/similar.h"
+#include "fedmrn/sim/config_keys.h"
 #include "fedmrn/sim/toml.h"
 
 namespace fedmrn::sim {
@@ -56,6 +57,8 @@ std::string TomlText(const toml::node& node) {
   if (const auto* number = node.as_floating_point()) {
     return fmt::format("{}", number->get());
   }
+  // Nor does it read all that it writes: ''' in a text of two lines.
+  if (const auto* text = node.as_string()) return Quoted(text->get());
   if (node.is_table()) return "{}";
   if (node.is_array()) return "[]";
   std::ostringstream text;

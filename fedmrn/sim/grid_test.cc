@@ -181,13 +181,16 @@ data.dir = '''
 x\"""'''
 [variants.dir.c]
 data.dir = ""
+[variants.dir.d]
+data.dir = "two\nlines of '''"
 [variants.lr.big]
 train.lr = 1_000e3
 )");
-  ASSERT_EQ(grid.runs.size(), 3u);
+  ASSERT_EQ(grid.runs.size(), 4u);
   EXPECT_EQ(grid.runs[0].config.data.dir, "a \"b\"\n\t\x01\x7f 'c' \\ é");
   EXPECT_EQ(grid.runs[1].config.data.dir, "x\\\"\"\"");
   EXPECT_EQ(grid.runs[2].config.data.dir, "");
+  EXPECT_EQ(grid.runs[3].config.data.dir, "two\nlines of '''");
   EXPECT_EQ(grid.runs[0].config.train.lr, 1e6);
 }
 

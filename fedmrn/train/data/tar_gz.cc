@@ -14,17 +14,21 @@
 namespace fedmrn::train {
 namespace {
 
+constexpr size_t kBlockBytes = 1 << 16;
+
 // What libarchive reads a tar.gz through: zlib checks gzip's checksum, which
 // libarchive does not.
 struct GzSource {
   std::unique_ptr<gzFile_s, decltype(&gzclose)> file;
-  std::vector<uint8_t> block = std::vector<uint8_t>(1 << 18);
+  // Not cleared, as that would take longer than to read a small archive.
+  std::unique_ptr<uint8_t[]> block =
+      std::make_unique_for_overwrite<uint8_t[]>(kBlockBytes);
 
   static la_ssize_t Read(archive* tar, void* self, const void** data) {
     GzSource& source = *static_cast<GzSource*>(self);
-    *data = source.block.data();
-    const int got = gzread(source.file.get(), source.block.data(),
-                           static_cast<unsigned>(source.block.size()));
+    *data = source.block.get();
+    const int got =
+        gzread(source.file.get(), source.block.get(), unsigned{kBlockBytes});
     int code = Z_OK;
     const char* what = gzerror(source.file.get(), &code);
     if (got >= 0 && (code == Z_OK || code == Z_STREAM_END)) return got;
@@ -56,7 +60,7 @@ Result<std::vector<FilePart>> ReadMembers(const std::string& path,
                         nullptr) != ARCHIVE_OK) {
     return failed();
   }
-  std::vector<uint8_t> block(1 << 18);
+  const auto block = std::make_unique_for_overwrite<uint8_t[]>(kBlockBytes);
   archive_entry* entry;
   int code;
   while ((code = archive_read_next_header(tar.get(), &entry)) == ARCHIVE_OK ||
@@ -70,10 +74,9 @@ Result<std::vector<FilePart>> ReadMembers(const std::string& path,
     found[i] = true;
     parts[i] = {path + ": " + std::string(name), {}};
     la_ssize_t got;
-    while ((got = archive_read_data(tar.get(), block.data(), block.size())) >
-           0) {
+    while ((got = archive_read_data(tar.get(), block.get(), kBlockBytes)) > 0) {
       Bytes& bytes = parts[i].bytes;
-      bytes.insert(bytes.end(), block.begin(), block.begin() + got);
+      bytes.insert(bytes.end(), block.get(), block.get() + got);
       if (bytes.size() > kMaxFileBytes) {
         return FileError(ErrorCode::kBadFormat, parts[i].name,
                          "is larger than any file of the set");

@@ -6,6 +6,7 @@
 #include <caffe2/serialize/inline_container.h>
 // clang-format on
 #include <ATen/Parallel.h>
+#include <c10/util/Logging.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <sstream>
@@ -100,6 +101,9 @@ Result<std::vector<NamedTensor>> ReadTensors(const std::string& file,
   std::vector<NamedTensor> tensors;
   size_t budget = kMaxTimesRead * contents.size();
   at::set_num_threads(1);  // as in MakeScriptModel
+  // Nobody sees the stack that LibTorch writes into each error, which takes
+  // longer than to read a small file.
+  c10::SetStackTraceFetcher([] { return std::string(); });
   try {
     switch (KindOf(contents)) {
       case FileKind::kModule: {
