@@ -6,10 +6,9 @@ include(GoogleTest)
 # fedmrn_tests(TARGET [arguments of gtest_discover_tests]): finishes a program of
 # GoogleTest tests, whose headers all its files share.
 function(fedmrn_tests target)
-  if(FEDMRN_SANITIZE)
-    target_compile_options(${target} PRIVATE -O0)
-  else()
-    target_compile_options(${target} PRIVATE -O1)
+  target_compile_options(${target} PRIVATE -O0)
+  if(FEDMRN_FUZZ)  # no fuzzer runs them
+    target_compile_options(${target} PRIVATE -fno-sanitize=fuzzer-no-link)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(${target} PRIVATE
