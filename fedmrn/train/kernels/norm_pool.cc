@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fedmrn/base/check.h"
+#include "fedmrn/train/kernels/panel_product.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fedmrn/train/kernels/norm_pool.cc"
@@ -15,43 +16,6 @@
 #ifndef FEDMRN_TRAIN_NORM_POOL_ONCE
 #define FEDMRN_TRAIN_NORM_POOL_ONCE
 namespace fedmrn::train {
-
-// The gradient of x is  [picked and y > 0] * scale * gradient + a + b * x,
-// where a and b carry what the images' mean and variance pass on.
-struct NormCoefficients {
-  std::vector<float> a, b;
-};
-
-inline NormCoefficients Coefficients(const Activation& in,
-                                     std::span<const double> sum,
-                                     std::span<const double> sum_centred,
-                                     const NormState& state) {
-  NormCoefficients result{std::vector<float>(in.channels),
-                          std::vector<float>(in.channels)};
-  for (size_t c = 0; c < in.channels; ++c) {
-    state.beta_gradient[c] = static_cast<float>(sum[c]);
-    state.gamma_gradient[c] =
-        static_cast<float>(sum_centred[c] * state.inv_std[c]);
-  }
-  if (state.group == 0) return result;
-  const double count =
-      static_cast<double>(in.images * in.pixels() * state.group);
-  for (size_t first = 0; first < in.channels; first += state.group) {
-    double a = 0, b = 0;
-    for (size_t c = first; c < first + state.group; ++c) {
-      const double gamma_gradient = sum_centred[c] * state.inv_std[c];
-      a -= double{state.scale[c]} * sum[c];
-      b -= double{state.scale[c]} * state.inv_std[c] * gamma_gradient;
-    }
-    a /= count;
-    b /= count;
-    for (size_t c = first; c < first + state.group; ++c) {
-      result.b[c] = static_cast<float>(b);
-      result.a[c] = static_cast<float>(a - b * state.mean[c]);
-    }
-  }
-  return result;
-}
 
 inline bool Pooled(const Activation& in, const Activation& out) {
   return out.height < in.height;
@@ -72,14 +36,14 @@ using ref::NormReluPool;
 using ref::NormReluPoolGradient;
 #else
 
-// Eight channels lie side by side in every layout.
-using D = hn::CappedTag<float, 8>;
+// Sixteen channels lie side by side in every layout.
+using D = hn::CappedTag<float, kPanel>;
 using V = hn::Vec<D>;
 
 // Sums of one image in float, of all images in double.
 HWY_INLINE void AddTo(double* total, V sum) {
   const D d;
-  HWY_ALIGN float lanes[8];
+  HWY_ALIGN float lanes[kPanel];
   hn::Store(sum, d, lanes);
   for (size_t i = 0; i < hn::Lanes(d); ++i) total[i] += double{lanes[i]};
 }
@@ -329,6 +293,36 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fedmrn::train {
 
+NormCoefficients Coefficients(const Activation& in, std::span<const double> sum,
+                              std::span<const double> sum_centred,
+                              const NormState& state) {
+  NormCoefficients result{std::vector<float>(in.channels),
+                          std::vector<float>(in.channels)};
+  for (size_t c = 0; c < in.channels; ++c) {
+    state.beta_gradient[c] = static_cast<float>(sum[c]);
+    state.gamma_gradient[c] =
+        static_cast<float>(sum_centred[c] * state.inv_std[c]);
+  }
+  if (state.group == 0) return result;
+  const double count =
+      static_cast<double>(in.images * in.pixels() * state.group);
+  for (size_t first = 0; first < in.channels; first += state.group) {
+    double a = 0, b = 0;
+    for (size_t c = first; c < first + state.group; ++c) {
+      const double gamma_gradient = sum_centred[c] * state.inv_std[c];
+      a -= double{state.scale[c]} * sum[c];
+      b -= double{state.scale[c]} * state.inv_std[c] * gamma_gradient;
+    }
+    a /= count;
+    b /= count;
+    for (size_t c = first; c < first + state.group; ++c) {
+      result.b[c] = static_cast<float>(b);
+      result.a[c] = static_cast<float>(a - b * state.mean[c]);
+    }
+  }
+  return result;
+}
+
 HWY_EXPORT(ChannelMoments);
 HWY_EXPORT(NormReluPool);
 HWY_EXPORT(NormReluPoolGradient);
@@ -336,7 +330,7 @@ HWY_EXPORT(NormReluPoolGradient);
 namespace {
 
 void CheckLayout(const Activation& at) {
-  FEDMRN_CHECK(at.block > 0 && at.block % 8 == 0 &&
+  FEDMRN_CHECK(at.block > 0 && at.block % kPanel == 0 &&
                at.channels % at.block == 0);
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace fedmrn::train {
 
@@ -17,10 +18,10 @@ namespace fedmrn::train {
 // pixels, then the next block. block = channels is the usual NHWC.
 struct Activation {
   uint32_t images = 0;
-  uint32_t channels = 0;  // a multiple of 8
+  uint32_t channels = 0;  // a multiple of 16
   uint32_t height = 0;
   uint32_t width = 0;
-  uint32_t block = 0;  // a multiple of 8 that divides channels
+  uint32_t block = 0;  // a multiple of 16 that divides channels
 
   size_t pixels() const { return size_t{height} * width; }
   size_t image_size() const { return channels * pixels(); }
@@ -56,6 +57,18 @@ struct NormState {
   // x.
   uint32_t group = 1;
 };
+
+// The gradient of x is  [picked and y > 0] * scale * gradient + a + b * x,
+// where a and b carry what the images' mean and variance pass on.
+struct NormCoefficients {
+  std::vector<float> a, b;
+};
+
+// From the sums of the gradient, and of the gradient times (x - mean), where it
+// goes. Fills in the state's results.
+NormCoefficients Coefficients(const Activation& in, std::span<const double> sum,
+                              std::span<const double> sum_centred,
+                              const NormState& state);
 
 // From the gradient of y to that of x, which overwrites x.
 void NormReluPoolGradient(const Activation& in, float* x, const Activation& out,

@@ -39,9 +39,9 @@ Results All(const Activation& in, const Activation& out, uint32_t group,
 TEST(NormPool, VectorsEqualDefinition) {
   for (const BlockCase& shape : kBlockCases) {
     for (const bool pool : {false, true}) {
-      for (const uint32_t in_block : {8u, 16u, shape.channels}) {
+      for (const uint32_t in_block : {16u, shape.channels}) {
         for (const auto& choice :
-             {std::pair{8u, 1u}, {shape.channels, 1u}, {8u, 4u}, {8u, 0u}}) {
+             {std::pair{16u, 1u}, {shape.channels, 1u}, {16u, 4u}, {16u, 0u}}) {
           const uint32_t out_block = choice.first, group = choice.second;
           SCOPED_TRACE(testing::Message()
                        << shape.images << "x" << shape.channels << "x"
@@ -75,24 +75,25 @@ TEST(NormPool, VectorsEqualDefinition) {
 
 // The first of equals, as PyTorch does it, and nothing where ReLU is shut.
 TEST(NormPool, GradientGoesToTheFirstOfEquals) {
-  const Activation in{1, 8, 2, 2, 8}, out{1, 8, 1, 1, 8};
-  std::vector<float> x(32, 1.0f);
-  const std::vector<float> one(8, 1.0f), zero(8), minus(8, -5.0f), dy(8, 3.0f);
-  std::vector<float> y(8), picked(8), dgamma(8), dbeta(8);
+  const Activation in{1, 16, 2, 2, 16}, out{1, 16, 1, 1, 16};
+  std::vector<float> x(64, 1.0f);
+  const std::vector<float> one(16, 1.0f), zero(16), minus(16, -5.0f),
+      dy(16, 3.0f);
+  std::vector<float> y(16), picked(16), dgamma(16), dbeta(16);
   ForEachTarget([&] {
     for (const bool open : {true, false}) {
       std::vector<float> dx = x;
       NormReluPool(in, x.data(), one.data(), (open ? zero : minus).data(), out,
                    y.data(), picked.data());
-      EXPECT_EQ(y, std::vector<float>(8, open ? 1.0f : 0.0f));
+      EXPECT_EQ(y, std::vector<float>(16, open ? 1.0f : 0.0f));
       // With inv_std 0 nothing passes through mean and variance but the mean.
       NormReluPoolGradient(in, dx.data(), out, y.data(), picked.data(),
                            dy.data(), {one, zero, one, dgamma, dbeta});
       const float mean = open ? 0.75f : 0;
-      for (size_t c = 0; c < 8; ++c) {
+      for (size_t c = 0; c < 16; ++c) {
         EXPECT_EQ(dbeta[c], open ? 3.0f : 0.0f);
         EXPECT_EQ(dx[c], (open ? 3.0f : 0.0f) - mean);
-        for (size_t p = 1; p < 4; ++p) EXPECT_EQ(dx[8 * p + c], -mean);
+        for (size_t p = 1; p < 4; ++p) EXPECT_EQ(dx[16 * p + c], -mean);
       }
     }
   });

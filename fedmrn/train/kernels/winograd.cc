@@ -21,15 +21,24 @@ inline constexpr size_t kElements = 36;
 // The 36 matrices would else begin at equal places of the cache's sets.
 inline constexpr size_t kPadding = 16;
 
-// Most tiles worked on together: as many as keep both sides of the products in
-// the second-level cache, but enough to pay for reading the weights.
-inline size_t TilesAtOnce(uint32_t in_channels, uint32_t out_channels) {
-  return std::clamp<size_t>(6000 / (in_channels + out_channels), 32, 96);
+// Channels of the result that are worked on together: with all 36 matrices of
+// them in the cache, they are transformed as soon as they are multiplied.
+inline constexpr size_t kSlice = 2 * kPanel;
+
+// Most tiles worked on together: as many as keep the left-hand sides of the
+// products and a slice of the other in the second-level cache, but enough to
+// pay for reading the weights.
+inline size_t TilesAtOnce(uint32_t in_channels) {
+  return std::clamp<size_t>(6000 / (in_channels + kSlice), 32, 96);
 }
 
 // Floats between one of the 36 matrices and the next.
 inline size_t MatrixStride(size_t rows, size_t columns) {
   return rows * columns + kPadding;
+}
+
+inline size_t PanelsOfSlice(const Activation& at, size_t slice) {
+  return std::min<size_t>(kSlice, at.channels - slice) / kPanel;
 }
 
 // The 4x4 tiles of a batch, in order.
@@ -185,16 +194,19 @@ HWY_NOINLINE void TransformInput(const Activation& at, const Tiles& tiles,
   }
 }
 
-// A^T m A of `count` tiles, from [element][panel][tile][16].
+// A^T m A of `count` tiles, from [element][panel][tile][16] of a slice of the
+// channels.
 HWY_NOINLINE void TransformOutput(const Activation& at, const Tiles& tiles,
                                   const float* HWY_RESTRICT from, size_t first,
-                                  size_t count, size_t stride, float* y) {
+                                  size_t count, size_t stride, size_t slice,
+                                  float* y) {
   const D d;
+  const size_t end = std::min<size_t>(slice + kSlice, at.channels);
   for (size_t t = 0; t < count; ++t) {
     const TilePixels<4> pixels(tiles, at, first + t, 0);
-    for (size_t c = 0; c < at.channels; c += hn::Lanes(d)) {
+    for (size_t c = slice; c < end; c += hn::Lanes(d)) {
       const float* HWY_RESTRICT in =
-          from + (c / kPanel * count + t) * kPanel + c % kPanel;
+          from + ((c - slice) / kPanel * count + t) * kPanel + c % kPanel;
       V m[6][6];
       HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
         HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
@@ -214,16 +226,19 @@ HWY_NOINLINE void TransformOutput(const Activation& at, const Tiles& tiles,
   }
 }
 
-// A dY A^T of `count` tiles, to [element][panel][tile][16].
+// A dY A^T of `count` tiles, to [element][panel][tile][16] of a slice of the
+// channels.
 HWY_NOINLINE void TransformOutputGradient(const Activation& at,
                                           const Tiles& tiles,
                                           const float* y_gradient, size_t first,
                                           size_t count, size_t stride,
+                                          size_t slice,
                                           float* HWY_RESTRICT to) {
   const D d;
+  const size_t end = std::min<size_t>(slice + kSlice, at.channels);
   for (size_t t = 0; t < count; ++t) {
     const TilePixels<4> pixels(tiles, at, first + t, 0);
-    for (size_t c = 0; c < at.channels; c += hn::Lanes(d)) {
+    for (size_t c = slice; c < end; c += hn::Lanes(d)) {
       const float* HWY_RESTRICT from = y_gradient + at.Offset(pixels.image, c);
       V v[6][6];
       HWY_UNROLL(4) for (size_t i = 0; i < 4; ++i) {
@@ -235,7 +250,7 @@ HWY_NOINLINE void TransformOutputGradient(const Activation& at,
                            v[i][5]);
       }
       float* HWY_RESTRICT out =
-          to + (c / kPanel * count + t) * kPanel + c % kPanel;
+          to + ((c - slice) / kPanel * count + t) * kPanel + c % kPanel;
       HWY_UNROLL(6) for (size_t j = 0; j < 6; ++j) {
         OutputGradientLine(v[0][j], v[1][j], v[2][j], v[3][j], v[4][j],
                            v[5][j]);
@@ -257,24 +272,25 @@ HWY_NOINLINE void TransformWeights(uint32_t in_channels, uint32_t out_channels,
   const size_t inner = kBackward ? out_channels : in_channels;
   const size_t outer = kBackward ? in_channels : out_channels;
   const size_t stride = MatrixStride(inner, outer);
-  HWY_ALIGN float g[9][kPanel];
+  // From one kernel to that of the next channel of the panel.
+  const size_t next = kBackward ? 9 : size_t{9} * in_channels;
+  const hn::RebindToSigned<D> indices;
+  const auto places = hn::Mul(hn::Iota(indices, 0),
+                              hn::Set(indices, static_cast<int32_t>(next)));
   for (size_t panel = 0; panel < outer; panel += kPanel) {
     for (size_t k = 0; k < inner; ++k) {
-      for (size_t n = 0; n < kPanel; ++n) {
-        const size_t o = kBackward ? k : panel + n,
-                     i = kBackward ? panel + n : k;
-        const float* const kernel = weights + (o * in_channels + i) * 9;
-        HWY_UNROLL(9) for (size_t e = 0; e < 9; ++e) {
-          g[e][n] = kernel[kBackward ? 8 - e : e];
-        }
-      }
+      const size_t o = kBackward ? k : panel, i = kBackward ? panel : k;
+      const float* const kernel = weights + (o * in_channels + i) * 9;
       float* const to = transformed + (panel * inner + k * kPanel);
       for (size_t n = 0; n < kPanel; n += hn::Lanes(d)) {
+        const auto weight = [&](size_t e) HWY_ATTR {
+          return hn::GatherIndex(d, kernel + n * next + (kBackward ? 8 - e : e),
+                                 places);
+        };
         V half[6][3];
         HWY_UNROLL(3) for (size_t j = 0; j < 3; ++j) {
           V u[6];
-          WeightLine(hn::Load(d, g[j] + n), hn::Load(d, g[3 + j] + n),
-                     hn::Load(d, g[6 + j] + n), u);
+          WeightLine(weight(j), weight(3 + j), weight(6 + j), u);
           HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) half[i][j] = u[i];
         }
         HWY_UNROLL(6) for (size_t i = 0; i < 6; ++i) {
@@ -305,17 +321,20 @@ HWY_NOINLINE void WinogradConvolve(const Activation& in, const float* x,
   const size_t weight_stride = MatrixStride(in.channels, out.channels);
   const auto convolve = [&](size_t first, size_t count) HWY_ATTR {
     const size_t in_stride = MatrixStride(count, in.channels);
-    const size_t out_stride = MatrixStride(count, out.channels);
+    const size_t out_stride = MatrixStride(count, kSlice);
     float* const products = scratch + kElements * in_stride;
     TransformInput(in, tiles, x, first, count, in_stride, scratch);
-    for (size_t e = 0; e < kElements; ++e) {
-      MultiplyPanels<false>(scratch + e * in_stride, in.channels, 1, count,
-                            transformed + e * weight_stride, in.channels,
-                            out.channels / kPanel, products + e * out_stride);
+    for (size_t slice = 0; slice < out.channels; slice += kSlice) {
+      for (size_t e = 0; e < kElements; ++e) {
+        MultiplyPanels<false>(
+            scratch + e * in_stride, in.channels, 1, count,
+            transformed + e * weight_stride + slice * in.channels, in.channels,
+            PanelsOfSlice(out, slice), products + e * out_stride);
+      }
+      TransformOutput(out, tiles, products, first, count, out_stride, slice, y);
     }
-    TransformOutput(out, tiles, products, first, count, out_stride, y);
   };
-  ForEachPart(tiles.count(), TilesAtOnce(in.channels, out.channels), convolve);
+  ForEachPart(tiles.count(), TilesAtOnce(in.channels), convolve);
 }
 
 HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
@@ -329,26 +348,28 @@ HWY_NOINLINE void WinogradWeightsGradient(const Activation& in, const float* x,
   const size_t weight_stride = MatrixStride(in.channels, out.channels);
   const auto add_tiles = [&](size_t first, size_t count) HWY_ATTR {
     const size_t in_stride = MatrixStride(count, in.channels);
-    const size_t out_stride = MatrixStride(count, out.channels);
+    const size_t out_stride = MatrixStride(count, kSlice);
     float* const gradients = scratch + kElements * in_stride;
     TransformInput(in, tiles, x, first, count, in_stride, scratch);
-    TransformOutputGradient(out, tiles, y_gradient, first, count, out_stride,
-                            gradients);
-    const auto multiply = [&](auto add_to_former) HWY_ATTR {
+    const auto multiply = [&](auto add_to_former, size_t slice) HWY_ATTR {
       for (size_t e = 0; e < kElements; ++e) {
-        MultiplyPanels<add_to_former()>(scratch + e * in_stride, 1, in.channels,
-                                        in.channels, gradients + e * out_stride,
-                                        count, out.channels / kPanel,
-                                        transformed + e * weight_stride);
+        MultiplyPanels<add_to_former()>(
+            scratch + e * in_stride, 1, in.channels, in.channels,
+            gradients + e * out_stride, count, PanelsOfSlice(out, slice),
+            transformed + e * weight_stride + slice * in.channels);
       }
     };
-    if (first == 0) {
-      multiply(std::false_type());
-    } else {
-      multiply(std::true_type());
+    for (size_t slice = 0; slice < out.channels; slice += kSlice) {
+      TransformOutputGradient(out, tiles, y_gradient, first, count, out_stride,
+                              slice, gradients);
+      if (first == 0) {
+        multiply(std::false_type(), slice);
+      } else {
+        multiply(std::true_type(), slice);
+      }
     }
   };
-  ForEachPart(tiles.count(), TilesAtOnce(in.channels, out.channels), add_tiles);
+  ForEachPart(tiles.count(), TilesAtOnce(in.channels), add_tiles);
   // G^T u G, back to OIHW.
   HWY_ALIGN float g[9][kPanel];
   for (size_t panel = 0; panel < out.channels; panel += kPanel) {
@@ -438,9 +459,12 @@ size_t WinogradWeightFloats(uint32_t in_channels, uint32_t out_channels) {
 }
 
 size_t WinogradScratchFloats(uint32_t in_channels, uint32_t out_channels) {
-  const size_t tiles = TilesAtOnce(in_channels, out_channels);
-  return kElements *
-         (MatrixStride(tiles, in_channels) + MatrixStride(tiles, out_channels));
+  const auto floats = [](uint32_t channels) {
+    const size_t tiles = TilesAtOnce(channels);
+    return kElements *
+           (MatrixStride(tiles, channels) + MatrixStride(tiles, kSlice));
+  };
+  return std::max(floats(in_channels), floats(out_channels));
 }
 
 void WinogradWeights(uint32_t in_channels, uint32_t out_channels,

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/random.h"
 #include "fedmrn/train/kernels/compute_threads.h"
 #include "fedmrn/train/kernels/convolution.h"
+#include "fedmrn/train/kernels/image_block.h"
 #include "fedmrn/train/kernels/matrix_product.h"
 #include "fedmrn/train/model/loss.h"
 
@@ -53,7 +55,8 @@ const CnnSpec* FindCnn(std::string_view name) {
 
 // One block of a plan: its convolution, and where its parameters lie.
 struct Cnn::Block {
-  Convolution convolution;
+  std::optional<Convolution> convolution;  // none where images come in
+  Activation in;   // the convolution's result; where images come in, they
   Activation out;  // after pooling; in the layout that the next layer takes
   size_t weights;  // in `coded`
   size_t channels;
@@ -89,9 +92,9 @@ struct Cnn::Memory {
     std::vector<float> gamma_gradient, beta_gradient;
   };
 
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
   std::vector<OfBlock> blocks;
+  std::vector<PatchSums> patches;      // of each part, where images come in
+  std::vector<double> first_gradient;  // of the weights there
   Grown gradient;  // of the activation that the backward pass has reached
   Grown scratch;
   Grown logits;
@@ -201,16 +204,20 @@ const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
   size_t scratch = 0, gradient = size_t{images} * features_;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const uint32_t next = blocks_[i].channels;
-    Convolution convolution(memory_->engine,
-                            {images, channels, next, height, width}, threads_);
+    std::optional<Convolution> convolution;
+    Activation in{images, channels, height, width, channels};
     if (i > 0) {
-      plan->blocks.back().out = convolution.in();
-      gradient = std::max(gradient, convolution.in().size());
+      convolution.emplace(
+          Convolution::Shape{images, channels, next, height, width}, threads_);
+      plan->blocks.back().out = convolution->in();
+      gradient = std::max(gradient, convolution->in().size());
+      scratch = std::max(scratch, convolution->scratch_floats());
+      in = convolution->out();
     }
-    scratch = std::max(scratch, convolution.scratch_floats());
     if (blocks_[i].pool) height /= 2, width /= 2;
     // The last one feeds the linear layer, in NHWC.
     plan->blocks.push_back({std::move(convolution),
+                            in,
                             {images, next, height, width, next},
                             weights,
                             next,
@@ -226,9 +233,9 @@ const Cnn::Plan& Cnn::PlanFor(uint32_t images) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = plan->blocks[i];
     Memory::OfBlock& memory = memory_->blocks[i];
-    memory.convolved.Need(block.convolution.out().size());
+    if (block.convolution) memory.convolved.Need(block.in.size());
     memory.out.Need(block.out.size());
-    if (blocks_[i].pool) memory.picked.Need(block.out.size());
+    if (blocks_[i].pool || i == 0) memory.picked.Need(block.out.size());
     const size_t values = Parts(*plan) * block.channels;
     for (auto* of : {&memory.mean, &memory.variance, &memory.inv_std,
                      &memory.scale, &memory.shift}) {
@@ -279,6 +286,12 @@ uint32_t Cnn::GroupOf(const Block& block) const {
   return 0;
 }
 
+std::span<const float> Cnn::WeightsOf(const Block& block,
+                                      std::span<const float> coded) const {
+  return coded.subspan(block.weights,
+                       size_t{9} * block.in.channels * block.channels);
+}
+
 struct Cnn::Part {
   Activation in, out;
   float *x, *y, *picked;  // the convolution's result, the block's
@@ -289,7 +302,7 @@ struct Cnn::Part {
 Cnn::Part Cnn::PartOf(const Plan& plan, size_t index, size_t part) {
   const Block& block = plan.blocks[index];
   Memory::OfBlock& m = memory_->blocks[index];
-  Activation in = block.convolution.out(), out = block.out;
+  Activation in = block.in, out = block.out;
   in.images = out.images = static_cast<uint32_t>(in.images / Parts(plan));
   const auto values = [&](std::vector<float>& of) {
     return std::span(of).subspan(part * block.channels, block.channels);
@@ -310,7 +323,8 @@ Cnn::Part Cnn::PartOf(const Plan& plan, size_t index, size_t part) {
 
 // Fills in the part's statistics, scale and shift.
 void Cnn::Normalise(const Block& block, const Part& part,
-                    std::span<const float> plain, float* running) {
+                    std::span<const float> plain, float* running,
+                    const std::function<void()>& moments) {
   if (norm_ == Norm::kNone) {
     for (size_t c = 0; c < block.channels; ++c) {
       part.mean[c] = part.inv_std[c] = part.shift[c] = 0;
@@ -327,7 +341,7 @@ void Cnn::Normalise(const Block& block, const Part& part,
     }
     return;
   }
-  ChannelMoments(part.in, part.x, part.mean.data(), part.variance.data());
+  moments();
   if (norm_ == Norm::kGroup) {
     const uint32_t group = GroupOf(block);
     for (size_t first = 0; first < block.channels; first += group) {
@@ -349,18 +363,42 @@ void Cnn::Normalise(const Block& block, const Part& part,
   }
 }
 
+void Cnn::ForwardImages(const Plan& plan, const float* x,
+                        std::span<const float> coded,
+                        std::span<const float> plain, float* running,
+                        bool training) {
+  const Block& block = plan.blocks[0];
+  memory_->patches.resize(std::max(memory_->patches.size(), Parts(plan)));
+  for (size_t p = 0; p < Parts(plan); ++p) {
+    const Part part = PartOf(plan, 0, p);
+    const std::span weights = WeightsOf(block, coded);
+    const float* const images = x + p * part.in.size();
+    Normalise(block, part, plain, running, [&] {
+      memory_->patches[p] = SumPatches(part.in, images, threads_);
+      ConvolutionMoments(memory_->patches[p], weights, part.mean,
+                         part.variance);
+    });
+    ConvolveNormReluPool(part.in, images, weights, part.scale.data(),
+                         part.shift.data(), part.out, part.y,
+                         training ? part.picked : nullptr, threads_);
+  }
+}
+
 const float* Cnn::Forward(const Plan& plan, const float* x,
                           std::span<const float> coded,
                           std::span<const float> plain, float* running,
                           bool training) {
-  for (size_t i = 0; i < plan.blocks.size(); ++i) {
+  ForwardImages(plan, x, coded, plain, running, training);
+  for (size_t i = 1; i < plan.blocks.size(); ++i) {
     const Block& block = plan.blocks[i];
-    block.convolution.Forward(memory_->stream, x, coded.data() + block.weights,
-                              memory_->blocks[i].convolved.get(),
-                              memory_->scratch.get());
+    block.convolution->Forward(
+        memory_->blocks[i - 1].out.get(), coded.data() + block.weights,
+        memory_->blocks[i].convolved.get(), memory_->scratch.get());
     for (size_t p = 0; p < Parts(plan); ++p) {
       const Part part = PartOf(plan, i, p);
-      Normalise(block, part, plain, running);
+      Normalise(block, part, plain, running, [&] {
+        ChannelMoments(part.in, part.x, part.mean.data(), part.variance.data());
+      });
       ForEachPart(part.in.images, threads_,
                   [&](uint32_t, uint32_t first, uint32_t count) {
                     Activation from = part.in, to = part.out;
@@ -372,9 +410,8 @@ const float* Cnn::Forward(const Plan& plan, const float* x,
                         training && part.picked ? part.picked + at : nullptr);
                   });
     }
-    x = memory_->blocks[i].out.get();
   }
-  return x;
+  return memory_->blocks.back().out.get();
 }
 
 BatchScore Cnn::Gradient(std::span<const float> x,
@@ -405,15 +442,24 @@ BatchScore Cnn::Gradient(std::span<const float> x,
   }
   MatrixProduct('N', 'N', plan.images, features_, classes_, logits.data(),
                 memory.linear.get(), gradient);
+  memory.first_gradient.assign(WeightsOf(plan.blocks[0], coded).size(), 0.0);
   for (size_t i = plan.blocks.size(); i-- > 0;) {
     const Block& block = plan.blocks[i];
     Memory::OfBlock& m = memory.blocks[i];
     for (size_t p = 0; p < Parts(plan); ++p) {
       const Part part = PartOf(plan, i, p);
-      NormReluPoolGradient(part.in, part.x, part.out, part.y, part.picked,
-                           gradient + part.gradient,
-                           {part.mean, part.inv_std, part.scale,
-                            m.gamma_gradient, m.beta_gradient, GroupOf(block)});
+      const NormState state{part.mean,        part.inv_std,    part.scale,
+                            m.gamma_gradient, m.beta_gradient, GroupOf(block)};
+      const float* const y_gradient = gradient + part.gradient;
+      if (i > 0) {
+        NormReluPoolGradient(part.in, part.x, part.out, part.y, part.picked,
+                             y_gradient, state);
+      } else {
+        ConvolveNormReluPoolGradient(part.in, x.data() + p * part.in.size(),
+                                     WeightsOf(block, coded), part.out,
+                                     part.picked, y_gradient, memory.patches[p],
+                                     state, memory.first_gradient, threads_);
+      }
       if (norm_ == Norm::kNone) continue;
       for (size_t c = 0; c < block.channels; ++c) {
         float& gamma = plain_gradient[block.gamma + c];
@@ -422,11 +468,15 @@ BatchScore Cnn::Gradient(std::span<const float> x,
         beta = m.beta_gradient[c] + (p == 0 ? 0 : beta);
       }
     }
-    block.convolution.Backward(
-        memory.stream, i > 0 ? memory.blocks[i - 1].out.get() : x.data(),
-        coded.data() + block.weights, m.convolved.get(),
-        coded_gradient.data() + block.weights, gradient, memory.scratch.get());
+    if (i > 0) {
+      block.convolution->Backward(
+          memory.blocks[i - 1].out.get(), coded.data() + block.weights,
+          m.convolved.get(), coded_gradient.data() + block.weights, gradient,
+          memory.scratch.get());
+    }
   }
+  std::ranges::transform(memory.first_gradient, coded_gradient.begin(),
+                         [](double g) { return static_cast<float>(g); });
   return score;
 }
 

@@ -1,10 +1,11 @@
 // The paper's convolutional networks, CNN4 and CNN8: blocks of 3x3 convolution,
 // batch norm (or group norm, or none) and ReLU, some with 2x2 max pooling, then
 // one linear layer; no biases. Forward and backward over flat buffers, without
-// an autograd graph: see convolution.h and norm_pool.h.
+// an autograd graph: see image_block.h, convolution.h and norm_pool.h.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -81,6 +82,13 @@ class Cnn {
   struct Block;
 
   const Plan& PlanFor(uint32_t images);
+  // The weights of the block where images come in.
+  std::span<const float> WeightsOf(const Block& block,
+                                   std::span<const float> coded) const;
+  // The first block (image_block.h).
+  void ForwardImages(const Plan& plan, const float* x,
+                     std::span<const float> coded, std::span<const float> plain,
+                     float* running, bool training);
   // All but the linear layer. In training the running statistics in `plain`
   // take in the batch's, in evaluation they are used.
   const float* Forward(const Plan& plan, const float* x,
@@ -93,8 +101,10 @@ class Cnn {
   uint32_t GroupOf(const Block& block) const;
   struct Part;  // the images of a block that share statistics
   Part PartOf(const Plan& plan, size_t block, size_t part);
+  // `moments` finds the part's mean and variance, if they are needed.
   void Normalise(const Block& block, const Part& part,
-                 std::span<const float> plain, float* running);
+                 std::span<const float> plain, float* running,
+                 const std::function<void()>& moments);
   void Linear(const Plan& plan, std::span<const float> coded);
 
   std::vector<CnnBlock> blocks_;

@@ -76,8 +76,8 @@ BlockInputs MakeBlock(const BlockCase& shape, bool pool, uint32_t in_block,
 TEST(NormPool, EqualsLibTorch) {
   for (const BlockCase& shape : kBlockCases) {
     for (const bool pool : {false, true}) {
-      for (const uint32_t in_block : {8u, 16u, shape.channels}) {
-        for (const uint32_t out_block : {8u, shape.channels}) {
+      for (const uint32_t in_block : {16u, shape.channels}) {
+        for (const uint32_t out_block : {16u, shape.channels}) {
           SCOPED_TRACE(testing::Message()
                        << shape.images << "x" << shape.channels << "x"
                        << shape.height << "x" << shape.width << " pool " << pool
@@ -124,19 +124,15 @@ TEST(NormPool, EqualsLibTorch) {
 
 TEST(Convolution, EqualsLibTorch) {
   const Convolution::Shape shapes[] = {
-      {3, 1, 32, 28, 28},  {3, 32, 64, 14, 14}, {3, 64, 128, 7, 7},
-      {3, 128, 256, 3, 3}, {2, 3, 32, 32, 32},  {2, 32, 32, 32, 32},
-      {2, 64, 64, 16, 16}, {2, 128, 128, 8, 8}, {2, 256, 256, 4, 4},
-      {1, 32, 64, 5, 9},   {1, 3, 32, 7, 5},    {1, 128, 256, 1, 1},
+      {3, 32, 64, 14, 14}, {3, 64, 128, 7, 7},  {3, 128, 256, 3, 3},
+      {2, 32, 32, 32, 32}, {2, 64, 64, 16, 16}, {2, 128, 128, 8, 8},
+      {2, 256, 256, 4, 4}, {1, 32, 64, 5, 9},   {1, 128, 256, 1, 1},
   };
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  const dnnl::stream stream(engine);
   for (const Convolution::Shape& s : shapes) {
     SCOPED_TRACE(testing::Message()
                  << s.images << " images, " << s.in_channels << " to "
                  << s.out_channels << ", " << s.height << "x" << s.width);
-    const bool first = s.in_channels < 8;
-    const Convolution convolution(engine, s);
+    const Convolution convolution(s);
     torch::Tensor x = TensorOf(Normal(1, size_t{s.images} * s.in_channels *
                                              s.height * s.width),
                                {s.images, s.in_channels, s.height, s.width})
@@ -156,18 +152,15 @@ TEST(Convolution, EqualsLibTorch) {
     std::vector<float> out(convolution.out().size()), dw(w.numel()),
         dx(in.size());
     auto scratch = hwy::AllocateAligned<float>(convolution.scratch_floats());
-    convolution.Forward(stream, in.data(), ValuesOf(w).data(), out.data(),
+    convolution.Forward(in.data(), ValuesOf(w).data(), out.data(),
                         scratch.get());
     ExpectClose(FromLayout(convolution.out(), out), ValuesOf(y.contiguous()),
                 5e-5);
-    convolution.Backward(stream, in.data(), ValuesOf(w).data(),
-                         out_gradient.data(), dw.data(), dx.data(),
-                         scratch.get());
+    convolution.Backward(in.data(), ValuesOf(w).data(), out_gradient.data(),
+                         dw.data(), dx.data(), scratch.get());
     ExpectClose(dw, ValuesOf(w.grad()), 5e-5);
-    if (!first) {
-      ExpectClose(FromLayout(convolution.in(), dx),
-                  ValuesOf(x.grad().contiguous()), 5e-5);
-    }
+    ExpectClose(FromLayout(convolution.in(), dx),
+                ValuesOf(x.grad().contiguous()), 5e-5);
   }
 }
 
