@@ -33,8 +33,10 @@ constexpr Names kNames[] = {
 }  // namespace
 
 std::string SimdTarget() {
-  // The best is the lowest bit.
-  return hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
+  // The CPU may have better ones than kernels are compiled for. The best is the
+  // lowest bit.
+  const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(targets & -targets);
 }
 
 std::string VectorUnits() {
