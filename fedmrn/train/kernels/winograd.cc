@@ -102,13 +102,13 @@ HWY_INLINE void InputLine(V& d0, V& d1, V& d2, V& d3, V& d4, V& d5) {
   const V two = hn::Set(d, 2.0f), four = hn::Set(d, 4.0f),
           five = hn::Set(d, 5.0f);
   const V even = hn::NegMulAdd(four, d2, d4), odd = hn::NegMulAdd(four, d1, d3);
-  const V even2 = hn::Sub(d4, d2), odd2 = hn::Mul(two, hn::Sub(d3, d1));
+  const V even2 = hn::Sub(d4, d2), odd2 = hn::Sub(d3, d1);
   d0 = hn::MulAdd(four, d0, hn::NegMulAdd(five, d2, d4));
   d5 = hn::MulAdd(four, d1, hn::NegMulAdd(five, d3, d5));
   d1 = hn::Add(even, odd);
   d2 = hn::Sub(even, odd);
-  d3 = hn::Add(even2, odd2);
-  d4 = hn::Sub(even2, odd2);
+  d3 = hn::MulAdd(two, odd2, even2);
+  d4 = hn::NegMulAdd(two, odd2, even2);
 }
 
 // A^T, 6 to 4: the results are the first four.
