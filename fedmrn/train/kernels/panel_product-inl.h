@@ -52,17 +52,25 @@ HWY_NOINLINE void MultiplyTile(const float* HWY_RESTRICT a, size_t row,
           kAdd ? hn::LoadU(d, c + place(v, rows) + r * kPanel) : hn::Zero(d);
     }
   }
+  // A pointer for every third row: an address has one multiple of the distance
+  // at most, and with more than these registers run out.
+  constexpr size_t kPointers = (kRows + 2) / 3;
+  const float* HWY_RESTRICT lines[kPointers];
+  HWY_UNROLL(4) for (size_t i = 0; i < kPointers; ++i) {
+    lines[i] = a + 3 * i * row;
+  }
   for (size_t k = 0; k < inner; ++k) {
     V right[kVectors];
     HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
       right[v] = hn::LoadU(d, b + place(v, inner) + k * kPanel);
     }
     HWY_UNROLL(12) for (size_t r = 0; r < kRows; ++r) {
-      const V left = hn::Set(d, a[r * row + k * step]);
+      const V left = hn::Set(d, lines[r / 3][r % 3 * row]);
       HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
         sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
       }
     }
+    HWY_UNROLL(4) for (size_t i = 0; i < kPointers; ++i) lines[i] += step;
   }
   HWY_UNROLL(12) for (size_t r = 0; r < kRows; ++r) {
     HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {

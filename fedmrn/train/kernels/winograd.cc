@@ -29,7 +29,7 @@ inline constexpr size_t kSlice = 2 * kPanel;
 // products and a slice of the other in the second-level cache, but enough to
 // pay for reading the weights.
 inline size_t TilesAtOnce(uint32_t in_channels) {
-  return std::clamp<size_t>(6000 / (in_channels + kSlice), 32, 96);
+  return std::clamp<size_t>(4000 / (in_channels + kSlice), 16, 96);
 }
 
 // Floats between one of the 36 matrices and the next.
