@@ -175,18 +175,26 @@ size_t RansDecodeSteps(std::span<uint32_t, kRansStates> states,
   return static_cast<size_t>(from - words) / 2;
 }
 
-// Codes a vector of bits.
+// Codes a vector of bits. As in decoding, what counts is the longest chain of
+// operations from a state to the next; whatever depends on bits and
+// probabilities alone is beside it.
 HWY_INLINE void EncodeVector(const RansOnes* ones, uint32_t bits,
                              uint8_t*& words, V& x) {
   const D d;
   const hn::RebindToFloat<D> df;
+  const hn::Repartition<uint16_t, D> d16;
   const size_t lanes = hn::Lanes(d);
   const uint8_t packed[8] = {static_cast<uint8_t>(bits)};
   const auto bit = hn::LoadMaskBits(d, packed);
   const V share_of_ones = LoadOnes(ones);
-  const V share = hn::IfThenElse(
-      bit, share_of_ones, hn::Sub(hn::Set(d, kRansScale), share_of_ones));
-  const auto full = hn::Not(hn::Lt(hn::ShiftRight<19>(x), share));
+  const V scale = hn::Set(d, kRansScale);
+  const V share =
+      hn::IfThenElse(bit, share_of_ones, hn::Sub(scale, share_of_ones));
+  const V most = hn::Sub(hn::ShiftLeft<19>(share), hn::Set(d, 1));
+  const auto per_share =
+      hn::Div(hn::Set(df, 1 - 0x1p-21f), hn::ConvertTo(df, share));
+
+  const auto full = hn::Gt(x, most);
   const uint8_t full_set = SetOf(full);
   const auto low_words = hn::DemoteTo(D16(), hn::And(x, hn::Set(d, 0xFFFF)));
   hn::StoreU(
@@ -196,18 +204,25 @@ HWY_INLINE void EncodeVector(const RansOnes* ones, uint32_t bits,
   words -= 2 * std::popcount(full_set);
   x = hn::IfThenElse(full, hn::ShiftRight<16>(x), x);
 
-  // x / share is below 2^19, so that floats get it wrong by less than 1/16
-  // either way. Less 1/16 it is right or one too small, which the rest tells.
-  const V quotient = hn::ConvertTo(
-      d, hn::Sub(hn::Div(hn::ConvertTo(df, x), hn::ConvertTo(df, share)),
-                 hn::Set(df, 0.0625f)));
-  const V rest = hn::Sub(x, hn::Mul(quotient, share));
-  const auto enough = hn::Lt(rest, share);
-  // One more: 4096 more, and a share less.
-  const V one_more =
-      hn::IfThenZeroElse(enough, hn::Sub(hn::Set(d, kRansScale), share));
-  x = hn::Add(hn::Add(hn::ShiftLeft<12>(quotient), rest),
-              hn::Add(one_more, hn::IfThenZeroElse(bit, share_of_ones)));
+  // x / share is 8 to 2^19. Three roundings make it wrong by less than 2^-22 of
+  // itself, so that less 2^-21 of itself it is too small, by less than 3/8.
+  // Half less, rounded to the nearest integer, it is right or one too small,
+  // fused or not; and a float of 2^23 and more has the integer in its lower
+  // bits.
+  const V quotient = hn::BitCast(d, hn::MulAdd(hn::ConvertTo(df, x), per_share,
+                                               hn::Set(df, 0x1p23f - 0.5f)));
+  // The rest is below 2 * share, and needs the lower half words alone.
+  const V rest = hn::And(
+      hn::BitCast(
+          d, hn::Sub(hn::BitCast(d16, x), hn::Mul(hn::BitCast(d16, quotient),
+                                                  hn::BitCast(d16, share)))),
+      hn::Set(d, 0xFFFF));
+  const V right = hn::BroadcastSignBit(hn::Sub(rest, share));
+  // One more: 4096 more, and a share less. The shift leaves the quotient alone.
+  const V next = hn::Add(hn::Add(hn::ShiftLeft<12>(quotient),
+                                 hn::IfThenZeroElse(bit, share_of_ones)),
+                         rest);
+  x = hn::Add(next, hn::AndNot(right, hn::Sub(scale, share)));
 }
 
 size_t RansEncodeSteps(std::span<uint32_t, kRansStates> states,
