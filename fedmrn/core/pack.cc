@@ -1,6 +1,7 @@
 #include "fedmrn/core/pack.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fedmrn/base/check.h"
 
@@ -19,35 +20,37 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Highway's one-lane fallback lacks most operations: use the definition.
 using ref::CountBits;
 using ref::PackAbove;
+using ref::PackFarther;
 using ref::PackLess;
 using ref::SelectByBits;
 #else
 
-// A byte of bits is one vector or two.
-using D = hn::CappedTag<float, 8>;
+// A byte of bits is half a vector, one or two.
+using D = hn::CappedTag<float, 16>;
+constexpr size_t kStepBits = 16;
 
 // The bits of compare(i), a mask for the floats from i on, for as many whole
-// bytes as `count` bits have. Returns where these end.
+// steps as `count` bits have. Returns where these end.
 template <class Compare>
-HWY_INLINE size_t PackBytes(size_t count, Compare compare, uint8_t* bits) {
+HWY_INLINE size_t PackSteps(size_t count, Compare compare, uint8_t* bits) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    unsigned byte = 0;
-    for (size_t part = 0; part < 8; part += lanes) {
-      uint8_t set[8];
+  for (; i + kStepBits <= count; i += kStepBits) {
+    unsigned packed = 0;
+    for (size_t part = 0; part < kStepBits; part += lanes) {
+      uint8_t set[8] = {};
       hn::StoreMaskBits(d, compare(i + part), set);
-      byte |= unsigned{set[0]} << part;
+      packed |= unsigned{LoadLe<uint16_t>(set)} << part;
     }
-    bits[i / 8] = static_cast<uint8_t>(byte);
+    StoreLe(static_cast<uint16_t>(packed), bits + i / 8);
   }
   return i;
 }
 
 void PackLess(std::span<const float> a, std::span<const float> b,
               uint8_t* bits) {
-  const size_t done = PackBytes(
+  const size_t done = PackSteps(
       a.size(),
       [&](size_t i) HWY_ATTR {
         return hn::Lt(hn::LoadU(D(), a.data() + i),
@@ -59,12 +62,23 @@ void PackLess(std::span<const float> a, std::span<const float> b,
 
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
   const auto limit = hn::Set(D(), threshold);
-  const size_t done = PackBytes(
+  const size_t done = PackSteps(
       x.size(),
       [&](size_t i)
           HWY_ATTR { return hn::Gt(hn::LoadU(D(), x.data() + i), limit); },
       bits);
   ref::PackAbove(x.subspan(done), threshold, bits + done / 8);
+}
+
+void PackFarther(std::span<const float> x, float threshold, uint8_t* bits) {
+  const auto limit = hn::Set(D(), threshold);
+  const size_t done = PackSteps(
+      x.size(),
+      [&](size_t i) HWY_ATTR {
+        return hn::Gt(hn::Abs(hn::LoadU(D(), x.data() + i)), limit);
+      },
+      bits);
+  ref::PackFarther(x.subspan(done), threshold, bits + done / 8);
 }
 
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
@@ -74,10 +88,11 @@ void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
   const auto zeros = hn::Set(d, zero), ones = hn::Set(d, one);
   size_t i = std::min<size_t>((8 - first % 8) % 8, out.size());
   ref::SelectByBits(bits, first, zero, one, out.first(i));
-  for (; i + 8 <= out.size(); i += 8) {
-    const unsigned byte = bits[(first + i) / 8];
-    for (size_t part = 0; part < 8; part += lanes) {
-      const uint8_t set[8] = {static_cast<uint8_t>(byte >> part)};
+  for (; i + kStepBits <= out.size(); i += kStepBits) {
+    const unsigned packed = LoadLe<uint16_t>(bits + (first + i) / 8);
+    for (size_t part = 0; part < kStepBits; part += lanes) {
+      uint8_t set[8] = {};
+      StoreLe(static_cast<uint16_t>(packed >> part), set);
       hn::StoreU(hn::IfThenElse(hn::LoadMaskBits(d, set), ones, zeros), d,
                  out.data() + i + part);
     }
@@ -113,6 +128,7 @@ namespace fedmrn {
 HWY_EXPORT(CountBits);
 HWY_EXPORT(PackLess);
 HWY_EXPORT(PackAbove);
+HWY_EXPORT(PackFarther);
 HWY_EXPORT(SelectByBits);
 
 void PackLess(std::span<const float> a, std::span<const float> b,
@@ -123,6 +139,10 @@ void PackLess(std::span<const float> a, std::span<const float> b,
 
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
   HWY_DYNAMIC_DISPATCH(PackAbove)(x, threshold, bits);
+}
+
+void PackFarther(std::span<const float> x, float threshold, uint8_t* bits) {
+  HWY_DYNAMIC_DISPATCH(PackFarther)(x, threshold, bits);
 }
 
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
@@ -156,6 +176,11 @@ void PackLess(std::span<const float> a, std::span<const float> b,
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
   Pack(
       x.size(), [&](size_t i) { return x[i] > threshold; }, bits);
+}
+
+void PackFarther(std::span<const float> x, float threshold, uint8_t* bits) {
+  Pack(
+      x.size(), [&](size_t i) { return std::fabs(x[i]) > threshold; }, bits);
 }
 
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,

@@ -27,6 +27,9 @@ TEST(Pack, VectorsEqualDefinition) {
         PackAbove(x, threshold, fast.data());
         ref::PackAbove(x, threshold, plain.data());
         ASSERT_EQ(fast, plain) << n;
+        PackFarther(x, threshold, fast.data());
+        ref::PackFarther(x, threshold, plain.data());
+        ASSERT_EQ(fast, plain) << n;
       }
     }
   });

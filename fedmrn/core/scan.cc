@@ -32,6 +32,37 @@ uint32_t LargestMagnitude(const uint8_t* values, uint64_t count) {
                   ref::LargestMagnitude(values + 4 * i, count - i));
 }
 
+size_t MagnitudesBetween(std::span<const float> values, uint32_t low,
+                         uint32_t high, uint32_t* between, size_t& above) {
+  const hn::CappedTag<int32_t, 16> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto magnitude = hn::Set(d, 0x7FFFFFFF);
+  const auto from = hn::Set(d, static_cast<int32_t>(low)),
+             to = hn::Set(d, static_cast<int32_t>(high));
+  auto* out = reinterpret_cast<int32_t*>(between);
+  // Minus the number of those above, in each lane; flushed before it overflows.
+  auto minus_above = hn::Zero(d);
+  const auto flush = [&]() HWY_ATTR {
+    above += static_cast<size_t>(-hn::GetLane(hn::SumOfLanes(d, minus_above)));
+    minus_above = hn::Zero(d);
+  };
+  constexpr size_t kFlushEach = size_t{1} << 20;
+  size_t i = 0;
+  for (; i + lanes <= values.size(); i += lanes) {
+    const auto* at = reinterpret_cast<const int32_t*>(values.data() + i);
+    const auto m = hn::And(hn::LoadU(d, at), magnitude);
+    const auto below = hn::Lt(m, to);
+    const auto few = hn::AndNot(hn::Lt(m, from), below);
+    minus_above = hn::Add(minus_above, hn::VecFromMask(d, hn::Not(below)));
+    if (!hn::AllFalse(d, few)) out += hn::CompressStore(m, few, d, out);
+    if (i % kFlushEach == 0) flush();
+  }
+  flush();
+  out += ref::MagnitudesBetween(values.subspan(i), low, high,
+                                reinterpret_cast<uint32_t*>(out), above);
+  return static_cast<size_t>(out - reinterpret_cast<int32_t*>(between));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace fedmrn
 HWY_AFTER_NAMESPACE();
@@ -40,9 +71,16 @@ HWY_AFTER_NAMESPACE();
 namespace fedmrn {
 
 HWY_EXPORT(LargestMagnitude);
+HWY_EXPORT(MagnitudesBetween);
 
 uint32_t LargestMagnitude(const uint8_t* values, uint64_t count) {
   return HWY_DYNAMIC_DISPATCH(LargestMagnitude)(values, count);
+}
+
+size_t MagnitudesBetween(std::span<const float> values, uint32_t low,
+                         uint32_t high, uint32_t* between, size_t& above) {
+  return HWY_DYNAMIC_DISPATCH(MagnitudesBetween)(values, low, high, between,
+                                                 above);
 }
 
 namespace ref {
@@ -53,6 +91,20 @@ uint32_t LargestMagnitude(const uint8_t* values, uint64_t count) {
     largest = std::max(largest, LoadLe<uint32_t>(values + 4 * i) & 0x7FFFFFFF);
   }
   return largest;
+}
+
+size_t MagnitudesBetween(std::span<const float> values, uint32_t low,
+                         uint32_t high, uint32_t* between, size_t& above) {
+  size_t count = 0;
+  for (const float value : values) {
+    const uint32_t magnitude = std::bit_cast<uint32_t>(value) & 0x7FFFFFFF;
+    if (magnitude >= high) {
+      ++above;
+    } else if (magnitude >= low) {
+      between[count++] = magnitude;
+    }
+  }
+  return count;
 }
 
 }  // namespace ref
