@@ -11,17 +11,27 @@
 
 namespace fedmrn {
 
-// Bit i is a[i] < b[i]. The last byte is padded with zeros.
-void PackLess(std::span<const float> a, std::span<const float> b,
-              uint8_t* bits);
-// Bit i is x[i] > threshold.
+// Bit i is x[i] > threshold. The last byte is padded with zeros.
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits);
 // Bit i is |x[i]| > threshold.
 void PackFarther(std::span<const float> x, float threshold, uint8_t* bits);
 
+// Bit i is U * scales[i] < x[i], U in (0, 1) from word i (UniformFromWord), or
+// < |x[i]|.
+void PackUniform(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits);
+void PackUniformFarther(const uint32_t* words, const float* scales,
+                        std::span<const float> x, uint8_t* bits);
+// The same with the i-th half word, as a number in (-1, 1) (draws.h).
+void PackCentred(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits);
+
 // out[i] = bit first + i ? one : zero.
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
                   std::span<float> out);
+// out[i] = bit first + i of `kept` ? (that of `positive` ? scale : -scale) : 0.
+void SelectTrits(const uint8_t* kept, const uint8_t* positive, uint64_t first,
+                 float scale, std::span<float> out);
 
 // The ones among bits [from, to).
 uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to);
@@ -43,12 +53,18 @@ void ForEachOne(ByteView bits, Visit visit) {
 
 namespace ref {
 
-void PackLess(std::span<const float> a, std::span<const float> b,
-              uint8_t* bits);
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits);
 void PackFarther(std::span<const float> x, float threshold, uint8_t* bits);
+void PackUniform(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits);
+void PackUniformFarther(const uint32_t* words, const float* scales,
+                        std::span<const float> x, uint8_t* bits);
+void PackCentred(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits);
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
                   std::span<float> out);
+void SelectTrits(const uint8_t* kept, const uint8_t* positive, uint64_t first,
+                 float scale, std::span<float> out);
 uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to);
 
 }  // namespace ref

@@ -63,5 +63,21 @@ TEST(Scan, MagnitudesBetweenEqualDefinition) {
   });
 }
 
+TEST(Scan, SumsEqualDefinition) {
+  const std::vector<float> x = Normal(3, 5004);
+  ForEachTarget([&] {
+    for (size_t n : TestLengths()) {
+      const auto some = std::span(x).subspan(1, n);
+      ASSERT_EQ(LaneSum(some), ref::LaneSum(some)) << n;
+      ASSERT_EQ(LaneSumOfMagnitudes(some), ref::LaneSumOfMagnitudes(some)) << n;
+      for (double centre : {0.0, 0.3}) {
+        ASSERT_EQ(LaneSumOfSquares(some, centre),
+                  ref::LaneSumOfSquares(some, centre))
+            << n;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace fedmrn
