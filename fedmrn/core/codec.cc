@@ -121,12 +121,19 @@ ParamText DescribeBits(uint32_t param) {
                                           : "unknown"};
 }
 
-void PrivateDraws(const EncodeOptions& options, size_t first,
-                  std::span<float> draws) {
-  uint32_t words[kTile];
-  FEDMRN_CHECK(draws.size() == kTile);
-  PhiloxWords({options.draw_seed, Purpose::kEncode, 0}, first / 4, words);
-  for (size_t i = 0; i < kTile; ++i) draws[i] = UniformFromWord(words[i]);
+Bytes DrawPrivateBits(const EncodeOptions& options, Below below,
+                      std::span<const uint32_t> segments,
+                      std::span<const float> scales,
+                      std::span<const float> values) {
+  const PhiloxStream stream{options.draw_seed, Purpose::kEncode, 0};
+  const auto pack = below == Below::kValues ? PackUniform : PackUniformFarther;
+  return DrawBits(segments, scales, values,
+                  [&](size_t first, const float* of_values,
+                      std::span<const float> some, uint8_t* bits) {
+                    alignas(64) uint32_t words[kTile];
+                    PhiloxWords(stream, first / 4, words);
+                    pack(words, of_values, some, bits);
+                  });
 }
 
 float LargestOf(std::span<const float> values) {

@@ -31,29 +31,29 @@ Status EncodeFloat16(FrameHeader&, const EncodeOptions&,
     return Error{ErrorCode::kBadValue,
                  "value " + std::to_string(i) + " exceeds float16's 65504"};
   }
-  std::vector<uint16_t> halves(update.size());
-  for (size_t i = 0; i < update.size(); ++i) {
-    halves[i] = Float16FromFloat(update[i]);
-  }
-  AppendLe(std::span<const uint16_t>(halves), payload);
+  const size_t at = payload.size();
+  payload.resize(at + 2 * update.size());
+  Float16sFromFloats(update, payload.data() + at);
   return Ok();
 }
 
 Status CheckFloat16(const FrameView& frame) {
   FEDMRN_TRY(CheckPayloadBytes(frame, 2 * frame.params));
-  for (uint64_t i = 0; i < frame.params; ++i) {
-    if ((LoadLe<uint16_t>(frame.payload.data() + 2 * i) & 0x7C00) == 0x7C00) {
-      return PayloadError(frame, ErrorCode::kBadValue, 2 * i,
-                          "value " + std::to_string(i) + " is not finite");
-    }
-  }
-  return Ok();
+  const auto finite = [&](uint64_t i) {
+    return (LoadLe<uint16_t>(frame.payload.data() + 2 * i) & 0x7C00) != 0x7C00;
+  };
+  // All of them, without a branch; which one only if there is such.
+  bool all_finite = true;
+  for (uint64_t i = 0; i < frame.params; ++i) all_finite &= finite(i);
+  if (all_finite) return Ok();
+  uint64_t i = 0;
+  while (finite(i)) ++i;
+  return PayloadError(frame, ErrorCode::kBadValue, 2 * i,
+                      "value " + std::to_string(i) + " is not finite");
 }
 
 void DecodeFloat16(const FrameView& frame, std::span<float> out) {
-  std::vector<uint16_t> halves(out.size());  // aligned
-  std::memcpy(halves.data(), frame.payload.data(), frame.payload.size());
-  for (size_t i = 0; i < out.size(); ++i) out[i] = FloatFromFloat16(halves[i]);
+  FloatsFromFloat16s(frame.payload.data(), out);
 }
 
 }  // namespace

@@ -14,10 +14,8 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
       FEDMRN_TRY(SegmentsFor(options, update.size()));
   Bytes packed(BytesForBits(update.size()));
   if (options.stochastic) {
-    packed = DrawBits(tensors, std::vector<float>(tensors.size(), 1), update,
-                      [&](size_t first, std::span<float> draws) {
-                        PrivateDraws(options, first, draws);
-                      });
+    packed = DrawPrivateBits(options, Below::kValues, tensors,
+                             std::vector<float>(tensors.size(), 1), update);
   } else {
     PackAbove(update, 0.5f, packed.data());
   }

@@ -13,6 +13,7 @@
 #include "fedmrn/core/hadamard.h"
 #include "fedmrn/core/pack.h"
 #include "fedmrn/core/philox.h"
+#include "fedmrn/core/scan.h"
 
 namespace fedmrn {
 namespace {
@@ -111,22 +112,14 @@ Status EncodeBlocks(const FrameHeader& header, const EncodeOptions& options,
   return Ok();
 }
 
-double SumOfSquares(std::span<const float> r) {
-  return LaneSum(r, [](float x) { return double{x} * double{x}; });
-}
-
-double SumOfMagnitudes(std::span<const float> r) {
-  return LaneSum(r, [](float x) { return std::fabs(double{x}); });
-}
-
 Status EncodeDrive(FrameHeader& header, const EncodeOptions& options,
                    std::span<const float> update, Bytes& payload) {
   header.codec_param = options.unbiased ? 1 : 0;
   const auto quantise = [&](std::span<float> r) -> double {
-    const double l1 = SumOfMagnitudes(r);
+    const double l1 = LaneSumOfMagnitudes(r);
     const double scale = l1 == 0 ? 0
                          : options.unbiased
-                             ? SumOfSquares(r) / l1
+                             ? LaneSumOfSquares(r, 0) / l1
                              : l1 / static_cast<double>(r.size());
     for (float& x : r) x = x >= 0 ? 1.0f : 0.0f;
     return scale;
@@ -143,13 +136,13 @@ Status EncodeEden(FrameHeader& header, const EncodeOptions& options,
   header.codec_param = static_cast<uint32_t>(options.bits);
   const Quantiser quantiser(options.bits);
   const auto quantise = [&](std::span<float> r) -> double {
-    const double squares = SumOfSquares(r);
+    const double squares = LaneSumOfSquares(r, 0);
     const auto size = static_cast<double>(r.size());
     const float to_normal =
         squares > 0 ? static_cast<float>(std::sqrt(size / squares)) : 0;
     double dot = 0;  // <c, r>
     if (options.bits == 1) {
-      dot = double{kCentroids[0][0]} * SumOfMagnitudes(r);
+      dot = double{kCentroids[0][0]} * LaneSumOfMagnitudes(r);
       for (float& x : r) x = x * to_normal > 0 ? 1.0f : 0.0f;
     } else {
       for (float& x : r) {

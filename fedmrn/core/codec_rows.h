@@ -82,32 +82,42 @@ constexpr PayloadFact SegmentsFact(double (*count)(const FrameView&)) {
 }
 
 // Bits of the values, each 1 where its draw times the scale of its segment is
-// below it. fill(first, draws) gives the draws of a tile's values.
-template <typename Fill>
+// below it. pack(first, scales, values, bits) does that for a tile's values, of
+// which `first` is the first.
+template <typename Pack>
 Bytes DrawBits(std::span<const uint32_t> segments,
                std::span<const float> scales, std::span<const float> values,
-               Fill fill) {
+               Pack pack) {
   Bytes bits(BytesForBits(values.size()));
   size_t segment = 0, left = segments[0];
-  float draws[kTile];
+  float of_values[kTile];
+  bool filled = false;  // all of these, with the segment's
   for (size_t first = 0; first < values.size(); first += kTile) {
     const size_t count = std::min(kTile, values.size() - first);
-    fill(first, std::span<float>(draws));
     for (size_t i = 0; i < count;) {
-      if (left == 0) left = segments[++segment];
-      const size_t end = i + std::min(left, count - i);
-      left -= end - i;
-      for (const float scale = scales[segment]; i < end; ++i) draws[i] *= scale;
+      if (left == 0) {
+        left = segments[++segment];
+        filled = false;
+      }
+      const size_t run = std::min(left, count - i);
+      if (!filled) std::fill_n(of_values + i, run, scales[segment]);
+      if (run == kTile) filled = true;
+      left -= run;
+      i += run;
     }
-    PackLess({draws, count}, values.subspan(first, count),
-             bits.data() + first / 8);
+    pack(first, of_values, values.subspan(first, count),
+         bits.data() + first / 8);
   }
   return bits;
 }
 
-// Uniform draws in (0, 1) from the client's own seed.
-void PrivateDraws(const EncodeOptions& options, size_t first,
-                  std::span<float> draws);
+// The same with the client's own draws, in (0, 1); kMagnitudes: below the
+// values' magnitudes.
+enum class Below : uint8_t { kValues, kMagnitudes };
+Bytes DrawPrivateBits(const EncodeOptions& options, Below below,
+                      std::span<const uint32_t> segments,
+                      std::span<const float> scales,
+                      std::span<const float> values);
 
 // The largest magnitude among values.
 float LargestOf(std::span<const float> values);
@@ -189,21 +199,6 @@ void ForEachBlock(uint64_t length, Fn fn) {
     offset += block;
     length -= block;
   }
-}
-
-// Sums over eight fixed lanes: vectorisable, and the same on every machine.
-template <typename Term>
-double LaneSum(std::span<const float> values, Term term) {
-  double lanes[8] = {};
-  size_t i = 0;
-  for (; i + 8 <= values.size(); i += 8) {
-    for (size_t j = 0; j < 8; ++j) lanes[j] += term(values[i + j]);
-  }
-  for (size_t j = 0; i + j < values.size(); ++j) {
-    lanes[j] += term(values[i + j]);
-  }
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
-         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
 }  // namespace fedmrn

@@ -17,13 +17,6 @@ BitsKind KindOf(const FrameHeader& header) {
   return {MaskKind::kSigned, {NoiseKind::kNone, 0, header.noise.seed}};
 }
 
-// In (-1, 1), from 16 bits of dither.
-float Centred(uint32_t half_word) {
-  return static_cast<float>(static_cast<int32_t>(2 * half_word + 1)) *
-             0x1p-16f -
-         1;
-}
-
 Status Encode(FrameHeader& header, const EncodeOptions& options,
               std::span<const float> update, Bytes& payload) {
   const std::vector<uint32_t> segments =
@@ -50,15 +43,14 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
   FEDMRN_TRY(AppendSegments(segments, scales, payload));
 
   const PhiloxStream dither{header.noise.seed, Purpose::kDither, 0};
-  const Bytes packed = DrawBits(segments, scales, update,
-                                [&](size_t at, std::span<float> draws) {
-                                  uint32_t words[kTile / 2];
-                                  PhiloxWords(dither, at / 8, words);
-                                  for (size_t i = 0; i < kTile / 2; ++i) {
-                                    draws[2 * i] = Centred(words[i] & 0xFFFF);
-                                    draws[2 * i + 1] = Centred(words[i] >> 16);
-                                  }
-                                });
+  const Bytes packed =
+      DrawBits(segments, scales, update,
+               [&](size_t at, const float* of_values,
+                   std::span<const float> values, uint8_t* bits) {
+                 alignas(64) uint32_t words[kTile / 2];
+                 PhiloxWords(dither, at / 8, words);
+                 PackCentred(words, of_values, values, bits);
+               });
   AppendBits(options, KindOf(header), segments, packed, header, payload);
   return Ok();
 }

@@ -13,6 +13,7 @@
 #include "fedmrn/core/codec_rows.h"
 #include "fedmrn/core/coded_mask.h"
 #include "fedmrn/core/rans.h"
+#include "fedmrn/core/scan.h"
 
 namespace fedmrn {
 namespace {
@@ -46,46 +47,91 @@ Bytes PackTrits(uint64_t params, const Trits& trits) {
   return packed;
 }
 
-// [kept][bits]: those of four bits that are kept, side by side.
-constexpr auto kKeptBits = [] {
-  std::array<std::array<uint8_t, 16>, 16> table{};
+// [kept][bits], of four bits each: those bits that are kept, side by side, and
+// the other way round, bits side by side to where they are kept.
+using FourBitTable = std::array<std::array<uint8_t, 16>, 16>;
+struct FourBitTables {
+  FourBitTable together{}, apart{};
+};
+constexpr FourBitTables kFourBits = [] {
+  FourBitTables tables;
   for (unsigned kept = 0; kept < 16; ++kept) {
     for (unsigned bits = 0; bits < 16; ++bits) {
       int at = 0;
       for (int i = 0; i < 4; ++i) {
         if ((kept >> i & 1) == 0) continue;
-        table[kept][bits] |= static_cast<uint8_t>((bits >> i & 1) << at++);
+        tables.together[kept][bits] |=
+            static_cast<uint8_t>((bits >> i & 1) << at);
+        tables.apart[kept][bits] |= static_cast<uint8_t>((bits >> at & 1) << i);
+        ++at;
       }
     }
+  }
+  return tables;
+}();
+
+constexpr std::array<uint8_t, 256> kOnesOfByte = [] {
+  std::array<uint8_t, 256> table{};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    table[byte] = static_cast<uint8_t>(std::popcount(byte));
   }
   return table;
 }();
 
-Bytes CodeTrits(std::span<const uint32_t> segments, const Trits& trits) {
-  Bytes coded, signs;
-  {
-    BitWriter sign_bits(signs);
-    for (size_t b = 0; b < trits.kept.size(); ++b) {
-      const unsigned kept = trits.kept[b], positive = trits.positive[b];
-      const int low = std::popcount(kept & 15);
-      sign_bits.Put(kKeptBits[kept & 15][positive & 15] |
-                        kKeptBits[kept >> 4][positive >> 4] << low,
-                    std::popcount(kept));
+// The signs of those trits that are not zero, `count` of them, side by side.
+Bytes SignsOf(const Trits& trits, uint64_t count) {
+  Bytes signs(BytesForBits(count) + 4);  // words are written whole
+  uint64_t held = 0;
+  unsigned held_bits = 0;
+  uint8_t* to = signs.data();
+  for (size_t b = 0; b < trits.kept.size(); ++b) {
+    const unsigned kept = trits.kept[b], positive = trits.positive[b];
+    const uint64_t four = kFourBits.together[kept & 15][positive & 15],
+                   next = kFourBits.together[kept >> 4][positive >> 4];
+    held |= (four | next << kOnesOfByte[kept & 15]) << held_bits;
+    held_bits += kOnesOfByte[kept];
+    if (held_bits >= 32) {
+      StoreLe(static_cast<uint32_t>(held), to);
+      to += 4;
+      held >>= 32;
+      held_bits -= 32;
     }
   }
-  std::vector<RansOnes> ones;
+  StoreLe(static_cast<uint32_t>(held), to);
+  signs.resize(BytesForBits(count));
+  return signs;
+}
+
+Bytes CodeTrits(std::span<const uint32_t> segments, const Trits& trits) {
+  Bytes coded;
+  uint64_t end = 0, kept = 0;
   for (uint32_t length : segments) {
-    const uint64_t nonzero =
-        CountBits(trits.kept.data(), ones.size(), ones.size() + length);
+    const uint64_t nonzero = CountBits(trits.kept.data(), end, end + length);
     coded.push_back(BestTableByte(length - nonzero, nonzero));
-    ones.insert(ones.end(), length, OnesOfByte(coded.back()));
+    kept += nonzero;
+    end += length;
   }
   RansEncoder encoder;
-  encoder.Put(0, ones, trits.kept.data());
+  RansOnes ones[kTile];
+  size_t segment = segments.size();
+  uint64_t left = 0;
+  for (uint64_t tile = TilesFor(end); tile-- > 0;) {
+    const size_t count = std::min<uint64_t>(kTile, end - tile * kTile);
+    for (size_t i = count; i > 0;) {
+      if (left == 0) left = segments[--segment];
+      const size_t run = std::min<uint64_t>(left, i);
+      left -= run;
+      i -= run;
+      std::fill_n(ones + i, run, OnesOfByte(coded[segment]));
+    }
+    encoder.Put(tile * kTile, {ones, count},
+                trits.kept.data() + tile * (kTile / 8));
+  }
   Bytes kept_coded;
   encoder.Finish(kept_coded);
   AppendLe(static_cast<uint32_t>(kept_coded.size()), coded);
   coded.insert(coded.end(), kept_coded.begin(), kept_coded.end());
+  const Bytes signs = SignsOf(trits, kept);
   coded.insert(coded.end(), signs.begin(), signs.end());
   return coded;
 }
@@ -103,14 +149,8 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
     const std::span<const float> u = update.subspan(first, length);
     float largest = LargestOf(u);
     if (options.clip > 0) {
-      const double mean =
-          LaneSum(u, [](float x) { return double{x}; }) / length;
-      const double variance =
-          LaneSum(u,
-                  [&](float x) {
-                    return (double{x} - mean) * (double{x} - mean);
-                  }) /
-          length;
+      const double mean = LaneSum(u) / length;
+      const double variance = LaneSumOfSquares(u, mean) / length;
       largest = std::min(
           largest, static_cast<float>(options.clip * std::sqrt(variance)));
     }
@@ -122,15 +162,9 @@ Status Encode(FrameHeader& header, const EncodeOptions& options,
   Trits trits;
   trits.positive.resize(BytesForBits(update.size()));
   PackAbove(update, 0, trits.positive.data());
-  std::vector<float> magnitudes(update.size());
-  for (size_t i = 0; i < update.size(); ++i) {
-    magnitudes[i] = std::fabs(update[i]);
-  }
   // |u| beyond the scale is clipped: the draw is then always below it.
-  trits.kept = DrawBits(segments, scales, magnitudes,
-                        [&](size_t at, std::span<float> draws) {
-                          PrivateDraws(options, at, draws);
-                        });
+  trits.kept =
+      DrawPrivateBits(options, Below::kMagnitudes, segments, scales, update);
   Bytes packed;
   header.codec_param = kPacked;
   if (options.entropy) {
@@ -172,10 +206,36 @@ Result<CodedTrits> FindCodedTrits(const FrameView& frame,
       "the coded trits do not fit the payload");
 }
 
-// Calls visit(i) for the coded trits that are not zero, in order. Fails where
-// the trits do not fit the payload.
+// Walks over the segments.
+class SegmentWalk {
+ public:
+  explicit SegmentWalk(const SegmentedPayload& payload)
+      : payload_(payload), left_(payload.length(0)) {}
+
+  // Calls visit(i, run, segment) for the runs of the next `count` parameters
+  // that are of one segment; i begins at 0.
+  template <typename Visit>
+  void Next(size_t count, Visit visit) {
+    for (size_t i = 0; i < count;) {
+      if (left_ == 0) left_ = payload_.length(++segment_);
+      const size_t run = std::min<size_t>(left_, count - i);
+      visit(i, run, segment_);
+      left_ -= run;
+      i += run;
+    }
+  }
+
+ private:
+  const SegmentedPayload& payload_;
+  uint32_t segment_ = 0;
+  uint64_t left_;
+};
+
+// Calls visit(first, count, kept) for the tiles of coded trits, in order:
+// parameters from `first` on, and which of them are not zero. Fails where the
+// trits do not fit the payload.
 template <typename Visit>
-Status ForEachCodedTrit(const FrameView& frame, const SegmentedPayload& payload,
+Status ForEachCodedTile(const FrameView& frame, const SegmentedPayload& payload,
                         Visit visit) {
   const CodedTrits trits = FEDMRN_TRY(FindCodedTrits(frame, payload));
   const size_t coded_at =
@@ -191,24 +251,18 @@ Status ForEachCodedTrit(const FrameView& frame, const SegmentedPayload& payload,
   RansOnes ones[kTile];
   uint8_t kept[kTile / 8];
   uint64_t signs = 0;
-  uint32_t segment = 0;
-  size_t left = payload.length(0);
+  SegmentWalk walk(payload);
   for (uint64_t first = 0; first < frame.params; first += kTile) {
     const size_t count = std::min<uint64_t>(kTile, frame.params - first);
-    for (size_t i = 0; i < count;) {
-      if (left == 0) left = payload.length(++segment);
-      const size_t run = std::min(left, count - i);
+    walk.Next(count, [&](size_t i, size_t run, uint32_t segment) {
       std::fill_n(ones + i, run, OnesOfByte(payload.packed[segment]));
-      left -= run;
-      i += run;
-    }
-    const std::span<uint8_t> bits(kept, BytesForBits(count));
-    if (!decoder->Get({ones, count}, bits)) {
+    });
+    if (!decoder->Get({ones, count}, {kept, BytesForBits(count)})) {
       return fail(ErrorCode::kTruncated, trits.coded.size(),
                   "the coded trits end too early");
     }
     signs += CountBits(kept, 0, count);
-    ForEachOne(bits, [&](size_t i) { visit(first + i); });
+    visit(first, count, kept);
   }
   if (!decoder->AtEnd()) {
     return fail(ErrorCode::kBadFormat, 0,
@@ -230,7 +284,8 @@ Status Check(const FrameView& frame) {
   }
   const SegmentedPayload payload = FEDMRN_TRY(Read(frame));
   if (frame.codec_param == kCoded) {
-    return ForEachCodedTrit(frame, payload, [](size_t) {});
+    return ForEachCodedTile(frame, payload,
+                            [](uint64_t, size_t, const uint8_t*) {});
   }
   const size_t start = frame.payload.size() - payload.packed.size();
   for (size_t b = 0; b < payload.packed.size(); ++b) {
@@ -250,42 +305,81 @@ Status Check(const FrameView& frame) {
   return Ok();
 }
 
-// For a frame that has passed the check: calls visit(i, scale, positive) for
-// the trits that are not zero, in order.
+// All from here on is for frames that have passed the check.
+
+// Calls visit(i, scale, positive) for the packed trits that are not zero, in
+// order.
 template <typename Visit>
-void ForEachTrit(const FrameView& frame, Visit visit) {
-  const SegmentedPayload payload = Read(frame).value();
-  uint32_t segment = 0;
-  uint64_t end = payload.length(0);
-  const auto with_scale = [&](size_t i, bool positive) {
-    while (i >= end) end += payload.length(++segment);
-    visit(i, payload.scale(segment), positive);
+void ForEachPackedTrit(const FrameView& frame, const SegmentedPayload& payload,
+                       Visit visit) {
+  size_t first = 0;
+  SegmentWalk(payload).Next(
+      frame.params, [&](size_t, size_t run, uint32_t segment) {
+        const float scale = payload.scale(segment);
+        for (size_t i = first; i < first + run; ++i) {
+          const int trit =
+              Trit(payload.packed[i / kTritsPerByte], i % kTritsPerByte);
+          if (trit != 0) visit(i, scale, trit > 0);
+        }
+        first += run;
+      });
+}
+
+void DecodeCoded(const FrameView& frame, const SegmentedPayload& payload,
+                 std::span<float> out) {
+  const ByteView packed_signs = FindCodedTrits(frame, payload).value().signs;
+  Bytes signs(packed_signs.begin(), packed_signs.end());
+  signs.resize(signs.size() + 2);  // two bytes are read at a time
+  uint64_t sign = 0;
+  SegmentWalk walk(payload);
+  const auto decode_tile = [&](uint64_t first, size_t count,
+                               const uint8_t* kept) {
+    uint8_t positive[kTile / 8];
+    for (size_t b = 0; b < BytesForBits(count); ++b) {
+      const unsigned low = kept[b] & 15, high = kept[b] >> 4;
+      const unsigned next =
+          unsigned{LoadLe<uint16_t>(&signs[sign / 8])} >> sign % 8;
+      positive[b] = static_cast<uint8_t>(
+          kFourBits.apart[low][next & 15] |
+          kFourBits.apart[high][next >> kOnesOfByte[low] & 15] << 4);
+      sign += kOnesOfByte[kept[b]];
+    }
+    walk.Next(count, [&](size_t i, size_t run, uint32_t segment) {
+      SelectTrits(kept, positive, i, payload.scale(segment),
+                  out.subspan(first + i, run));
+    });
   };
-  if (frame.codec_param == kCoded) {
-    const uint8_t* signs = FindCodedTrits(frame, payload).value().signs.data();
-    uint64_t sign = 0;
-    (void)ForEachCodedTrit(frame, payload, [&](size_t i) {
-      with_scale(i, TestBit(signs, sign++));
-    }).value();
-    return;
-  }
-  for (size_t i = 0; i < frame.params; ++i) {
-    const int trit = Trit(payload.packed[i / kTritsPerByte], i % kTritsPerByte);
-    if (trit != 0) with_scale(i, trit > 0);
-  }
+  (void)ForEachCodedTile(frame, payload, decode_tile).value();
 }
 
 void Decode(const FrameView& frame, std::span<float> out) {
+  const SegmentedPayload payload = Read(frame).value();
+  if (frame.codec_param == kCoded) return DecodeCoded(frame, payload, out);
   std::fill(out.begin(), out.end(), 0.0f);
-  ForEachTrit(frame, [&](size_t i, float scale, bool positive) {
+  ForEachPackedTrit(frame, payload, [&](size_t i, float scale, bool positive) {
     out[i] = positive ? scale : -scale;
   });
 }
 
 double CountKept(const FrameView& frame) {
-  uint64_t kept = 0;
-  ForEachTrit(frame, [&](size_t, float scale, bool) { kept += scale != 0; });
-  return static_cast<double>(kept);
+  const SegmentedPayload payload = Read(frame).value();
+  uint64_t count_kept = 0;
+  if (frame.codec_param == kPacked) {
+    ForEachPackedTrit(frame, payload, [&](size_t, float scale, bool) {
+      count_kept += scale != 0;
+    });
+    return static_cast<double>(count_kept);
+  }
+  SegmentWalk walk(payload);
+  const auto count_tile = [&](uint64_t, size_t count, const uint8_t* kept) {
+    walk.Next(count, [&](size_t i, size_t run, uint32_t segment) {
+      if (payload.scale(segment) != 0) {
+        count_kept += CountBits(kept, i, i + run);
+      }
+    });
+  };
+  (void)ForEachCodedTile(frame, payload, count_tile).value();
+  return static_cast<double>(count_kept);
 }
 
 ParamText DescribeCoding(uint32_t param) {

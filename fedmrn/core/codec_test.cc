@@ -4,7 +4,9 @@
 #include "fedmrn/core/codec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 
 #include "fedmrn/core/frame.h"
 #include "fedmrn/core/mask.h"
@@ -769,6 +771,29 @@ TEST(TopK, KeepsTheLargestAndBreaksTiesByIndex) {
   options.keep = 0.0001;  // at least one
   EXPECT_EQ(RoundTrip(HeaderFor("topk"), options, x),
             (std::vector<float>{0, -5, 0, 0, 0, 0, 0, 0}));
+}
+
+// A sample of every fourth value tells where the threshold is, or does not.
+TEST(TopK, KeepsTheLargestWhateverASampleOfThemIsLike) {
+  constexpr size_t kLength = 32768 + 5;
+  for (const float every_fourth : {1.0f, 1e-3f, 1e3f, 0.0f}) {
+    std::vector<float> x = Normal(1, kLength);
+    for (size_t i = 0; i < kLength; i += 4) x[i] *= every_fourth;
+    for (const double keep : {0.00004, 0.01, 0.2, 0.7, 0.9, 1.0}) {
+      std::vector<size_t> order(kLength);
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return std::fabs(x[a]) > std::fabs(x[b]);
+      });
+      std::vector<float> expected(kLength);
+      const auto k = static_cast<size_t>(std::llround(keep * double{kLength}));
+      for (size_t j = 0; j < k; ++j) expected[order[j]] = x[order[j]];
+      EncodeOptions options;
+      options.keep = keep;
+      EXPECT_EQ(RoundTrip(HeaderFor("topk"), options, x), expected)
+          << every_fourth << " " << keep;
+    }
+  }
 }
 
 TEST(TopK, ThePapersCounts) {

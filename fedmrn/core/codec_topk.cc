@@ -6,14 +6,16 @@
 // significant bit first. Or, codec_param 1 and usually shorter,
 //   u32 k | f32 value * k | "parameter i is kept", coded bits (coded_mask.h)
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "fedmrn/core/codec_rows.h"
 #include "fedmrn/core/coded_mask.h"
+#include "fedmrn/core/scan.h"
 
 namespace fedmrn {
 namespace {
@@ -56,43 +58,77 @@ uint32_t BestRice(std::span<const uint32_t> gaps) {
   return best;
 }
 
+uint32_t MagnitudeBits(float value) {
+  return std::bit_cast<uint32_t>(value) & 0x7FFFFFFF;
+}
+
+// Magnitudes by their bits, which are in the same order: some from `low` up to
+// `high`, of which one is the k-th largest of all.
+struct Candidates {
+  std::unique_ptr<uint32_t[]> room;
+  std::span<uint32_t> bits;
+  size_t above = 0;  // how many of all are larger than these
+};
+
+// Where a sample says that the k-th largest is, with little doubt; and where
+// else, if it is not there.
+Candidates CandidatesFor(std::span<const float> update, size_t k) {
+  constexpr size_t kSample = 8192;
+  constexpr uint32_t kTop = 0x7F800000;  // all are finite
+  uint32_t low = 0, high = kTop;
+  if (update.size() >= 4 * kSample) {
+    const size_t each = update.size() / kSample;
+    std::vector<uint32_t> sample(kSample);
+    for (size_t i = 0; i < kSample; ++i) {
+      sample[i] = MagnitudeBits(update[i * each]);
+    }
+    // Four standard deviations of the k-th one's rank in a sample either way.
+    const double rank = static_cast<double>(k) / static_cast<double>(each);
+    const double doubt = 4 * std::sqrt(rank) + 8;
+    const auto from_top = [&](double r) {
+      const auto nth = sample.begin() + static_cast<ptrdiff_t>(r);
+      std::nth_element(sample.begin(), nth, sample.end(), std::greater<>());
+      return *nth;
+    };
+    if (rank + doubt < kSample) low = from_top(rank + doubt);
+    if (rank - doubt >= 0) high = from_top(rank - doubt);
+  }
+  Candidates found;
+  found.room = std::make_unique_for_overwrite<uint32_t[]>(update.size() + 16);
+  for (;;) {
+    found.above = 0;
+    const size_t count =
+        MagnitudesBetween(update, low, high, found.room.get(), found.above);
+    if (k <= found.above) {
+      low = std::exchange(high, kTop);
+    } else if (k > found.above + count) {
+      high = std::exchange(low, 0);
+    } else {
+      found.bits = {found.room.get(), count};
+      return found;
+    }
+  }
+}
+
 // Which of the values are the k of largest magnitude, as packed bits.
 Bytes LargestValues(std::span<const float> update, size_t k) {
-  std::vector<float> magnitudes(update.size());
-  for (size_t i = 0; i < update.size(); ++i) {
-    magnitudes[i] = std::fabs(update[i]);
-  }
-  // The bits of magnitudes are in the same order as these. Their upper ones,
-  // exponent and the mantissa's first three, tell in which cell the k-th is.
-  constexpr int kCellBits = 20;
-  const auto cell_of = [](float magnitude) {
-    return std::bit_cast<uint32_t>(magnitude) >> kCellBits;
-  };
-  // Some sets of counters, lest an addition waits for the one before.
-  constexpr size_t kCells = size_t{1} << (31 - kCellBits);
-  std::array<std::array<size_t, kCells>, 4> counts{};
-  for (size_t i = 0; i < magnitudes.size(); ++i) {
-    ++counts[i % 4][cell_of(magnitudes[i])];
-  }
-  const auto count = [&](size_t c) {
-    return counts[0][c] + counts[1][c] + counts[2][c] + counts[3][c];
-  };
-  uint32_t cell = kCells - 1;
-  size_t rank = k - 1;  // of the k-th in its cell, at last
-  while (rank >= count(cell)) rank -= count(cell--);
-  std::vector<float> candidates;
-  for (float magnitude : magnitudes) {
-    if (cell_of(magnitude) == cell) candidates.push_back(magnitude);
-  }
-  const auto kth = candidates.begin() + static_cast<ptrdiff_t>(rank);
-  std::nth_element(candidates.begin(), kth, candidates.end(), std::greater<>());
-  const float threshold = *kth;
+  const Candidates candidates = CandidatesFor(update, k);
+  const auto kth = candidates.bits.begin() +
+                   static_cast<ptrdiff_t>(k - 1 - candidates.above);
+  std::nth_element(candidates.bits.begin(), kth, candidates.bits.end(),
+                   std::greater<>());
+  const uint32_t threshold = *kth;
+  const auto equal = std::count(kth, candidates.bits.end(), threshold);
 
   Bytes kept(BytesForBits(update.size()));
-  PackAbove(magnitudes, threshold, kept.data());
+  if (equal == 1 && threshold > 0) {  // and so none is left out
+    PackFarther(update, std::bit_cast<float>(threshold - 1), kept.data());
+    return kept;
+  }
+  PackFarther(update, std::bit_cast<float>(threshold), kept.data());
   size_t ties = k - CountBits(kept.data(), 0, update.size());
   for (size_t i = 0; ties > 0; ++i) {
-    if (magnitudes[i] != threshold) continue;
+    if (MagnitudeBits(update[i]) != threshold) continue;
     kept[i / 8] |= static_cast<uint8_t>(1u << i % 8);
     --ties;
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fedmrn/base/check.h"
@@ -69,42 +70,63 @@ struct BitCounts {
   uint64_t zeros = 0, ones = 0;
 };
 
-// Zeros and ones of each context.
+// For each byte, its bits as bytes.
+constexpr std::array<uint64_t, 256> kBitsAsBytes = [] {
+  std::array<uint64_t, 256> table{};
+  for (size_t byte = 0; byte < table.size(); ++byte) {
+    for (size_t j = 0; j < 8; ++j) {
+      table[byte] |= uint64_t{byte >> j & 1} << 8 * j;
+    }
+  }
+  return table;
+}();
+
+// Zeros and ones of each context, of fewer than 2^32 bits.
 class ContextCounts {
  public:
   void Add(const uint8_t* contexts, const uint8_t* bits, size_t begin,
            size_t end) {
-    const auto count = [&](size_t set, size_t context, bool bit) {
-      ++counts_[set][2 * context + bit];
+    const auto count = [&](size_t set, size_t at) { ++counts_[set][at]; };
+    const auto count_one = [&](size_t i) {
+      count(0, size_t{2} * contexts[i] + TestBit(bits, i));
     };
     size_t i = begin;
-    for (; i < end && i % 8 != 0; ++i) count(0, contexts[i], TestBit(bits, i));
-    // Several sets of counters, lest an addition waits for the one before.
+    for (; i < end && i % 8 != 0; ++i) count_one(i);
     for (; i + 8 <= end; i += 8) {
-      const uint8_t byte = bits[i / 8];
-      for (size_t j = 0; j < 8; ++j) {
-        count(j % kSets, contexts[i + j], (byte >> j & 1) != 0);
+      // Contexts are below 128: doubled they stay within their bytes.
+      static_assert(kBitContexts <= 128);
+      const uint64_t at =
+          2 * LoadLe<uint64_t>(contexts + i) | kBitsAsBytes[bits[i / 8]];
+      // Written out: as a loop that the compiler keeps, it takes twice as long.
+      [&]<size_t... kJ>(std::index_sequence<kJ...>) {
+        (count(kJ, at >> 8 * kJ & 0xFF), ...);
       }
+      (std::make_index_sequence<kSets>());
     }
-    for (; i < end; ++i) count(0, contexts[i], TestBit(bits, i));
+    for (; i < end; ++i) count_one(i);
   }
   // All of them in context 0.
   void AddAlike(uint64_t zeros, uint64_t ones) {
-    counts_[0][0] += zeros;
-    counts_[0][1] += ones;
+    alike_.zeros += zeros;
+    alike_.ones += ones;
   }
-  BitCounts operator[](size_t context) const {
-    const auto sum = [&](size_t at) {
-      uint64_t of_sets = 0;
-      for (const auto& set : counts_) of_sets += set[at];
-      return of_sets;
-    };
-    return {sum(2 * context), sum(2 * context + 1)};
+  std::array<BitCounts, kBitContexts> Sums() const {
+    std::array<BitCounts, kBitContexts> sums{};
+    sums[0] = alike_;
+    for (const auto& set : counts_) {
+      for (size_t c = 0; c < kBitContexts; ++c) {
+        sums[c].zeros += set[2 * c];
+        sums[c].ones += set[2 * c + 1];
+      }
+    }
+    return sums;
   }
 
  private:
-  static constexpr size_t kSets = 4;
-  uint64_t counts_[kSets][2 * kBitContexts] = {};
+  // Several sets of counters, lest an addition waits for the one before.
+  static constexpr size_t kSets = 8;
+  uint32_t counts_[kSets][2 * kBitContexts] = {};
+  BitCounts alike_;
 };
 
 struct Choice {
@@ -132,8 +154,9 @@ Choice BestByte(const BitCounts& counts) {
 }
 
 // The bytes of the cheapest table for a tensor.
-Bytes BestTable(const ContextCounts& counts) {
+Bytes BestTable(const ContextCounts& context_counts) {
   constexpr uint64_t kBit = 1 << 16, kByte = 8 * kBit;
+  const std::array<BitCounts, kBitContexts> counts = context_counts.Sums();
   std::array<Choice, kBitContexts> single;
   for (size_t c = 0; c < kBitContexts; ++c) single[c] = BestByte(counts[c]);
   // Contexts 0 to `first` share a byte, those above have their own.

@@ -39,6 +39,13 @@ inline uint32_t HalfWord(const PhiloxStream& stream, uint64_t i) {
   return DrawWord(stream, i / 2) >> (i % 2 * 16) & 0xFFFF;
 }
 
+// In (-1, 1), from a half word.
+inline float CentredFromHalfWord(uint32_t half_word) {
+  return static_cast<float>(static_cast<int32_t>(2 * half_word + 1)) *
+             0x1p-16f -
+         1;
+}
+
 // In (0, 65536), from the i-th half word: fine enough for one local step, whose
 // masks are drawn anew in the next.
 inline float DrawHalfWord(const PhiloxStream& stream, uint64_t i) {

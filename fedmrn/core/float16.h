@@ -3,13 +3,14 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 namespace fedmrn {
 
 inline constexpr float kMaxFloat16 = 65504.0f;
 
-// Both compute all cases and choose between them, without branches, so that
-// loops over them can be vectorised.
+// Both compute all cases and choose between them, without branches, as the
+// vectors below do.
 
 // Round to nearest, ties to even. Values beyond kMaxFloat16 become infinite;
 // encoders refuse them first.
@@ -40,5 +41,14 @@ inline float FloatFromFloat16(uint16_t half) {
   magnitude = rest >= 0x7C00 ? 0x7F800000 | (rest & 0x3FF) << 13 : magnitude;
   return std::bit_cast<float>(sign | magnitude);
 }
+
+// Many of them, as little-endian bytes at any alignment.
+void Float16sFromFloats(std::span<const float> values, uint8_t* halves);
+void FloatsFromFloat16s(const uint8_t* halves, std::span<float> values);
+
+namespace ref {
+void Float16sFromFloats(std::span<const float> values, uint8_t* halves);
+void FloatsFromFloat16s(const uint8_t* halves, std::span<float> values);
+}  // namespace ref
 
 }  // namespace fedmrn

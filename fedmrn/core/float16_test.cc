@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "fedmrn/base/bytes.h"
 #include "fedmrn/core/test_util.h"
 
 namespace fedmrn {
@@ -50,6 +51,45 @@ TEST(Float16, RoundsToNearest) {
       ASSERT_LE(error, std::fabs(double{FloatFromFloat16(neighbour)} - x));
     }
   }
+}
+
+TEST(Float16, VectorsEqualDefinition) {
+  // Every half, and floats at and beside each of them; an odd byte away.
+  Bytes halves(1);
+  std::vector<float> floats;
+  for (uint32_t half = 0; half < 65536; ++half) {
+    AppendLe(static_cast<uint16_t>(half), halves);
+    const auto bits =
+        std::bit_cast<uint32_t>(FloatFromFloat16(static_cast<uint16_t>(half)));
+    for (uint32_t off : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u}) {
+      floats.push_back(std::bit_cast<float>(bits + off));
+    }
+  }
+  floats.insert(floats.end(), {NAN, INFINITY, -INFINITY, 1e38f, 1e-45f});
+  ForEachTarget([&] {
+    std::vector<float> values(65536), expected(65536);
+    FloatsFromFloat16s(halves.data() + 1, values);
+    ref::FloatsFromFloat16s(halves.data() + 1, expected);
+    ExpectSameBits(values, expected);
+    Bytes packed(2 * floats.size() + 1), expected_bytes = packed;
+    Float16sFromFloats(floats, packed.data() + 1);
+    ref::Float16sFromFloats(floats, expected_bytes.data() + 1);
+    ASSERT_EQ(packed, expected_bytes);
+    for (size_t n : TestLengths()) {
+      values.assign(n, 9.0f);
+      expected.assign(n, 9.0f);
+      FloatsFromFloat16s(halves.data() + 1, values);
+      ref::FloatsFromFloat16s(halves.data() + 1, expected);
+      ExpectSameBits(values, expected);
+      // A byte more, which nobody may touch.
+      packed.assign(2 * n + 1, 0x5A);
+      expected_bytes = packed;
+      Float16sFromFloats(std::span(floats).subspan(1, n), packed.data());
+      ref::Float16sFromFloats(std::span(floats).subspan(1, n),
+                              expected_bytes.data());
+      ASSERT_EQ(packed, expected_bytes);
+    }
+  });
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "fedmrn/core/hadamard.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "fedmrn/base/check.h"
 
@@ -25,16 +27,22 @@ using ref::Hadamard;
 using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 
+constexpr size_t kBase = 4096;  // floats: half of a small L1
+// The most stages of a pass: within a base, what registers hold, of which
+// AVX-512 has 32; beyond, as many floats far apart as caches hold with ease.
+constexpr size_t kMostStages = HWY_MAX_BYTES >= 64 ? 4 : 3, kMostFarStages = 3;
+
 // One stage whose partners sit in the same vector, h lanes apart: the lower of
-// a pair becomes a + b, the upper a - b = a + (-b).
+// a pair becomes a + b, the upper a - b. Times 1 or -1 is exact, so that
+// multiply-and-add rounds as the definition does, fused or not.
 template <size_t kH>
 HWY_INLINE V StageInVector(V v) {
   const D d;
   const hn::RebindToUnsigned<D> du;
   const auto upper =
       hn::Ne(hn::And(hn::Iota(du, 0), hn::Set(du, kH)), hn::Zero(du));
-  const V flipped = hn::Xor(
-      v, hn::BitCast(d, hn::IfThenElseZero(upper, hn::Set(du, 0x80000000u))));
+  const V signs =
+      hn::IfThenElse(hn::RebindMask(d, upper), hn::Set(d, -1), hn::Set(d, 1));
   V partner = v;
   if constexpr (kH == 1) partner = hn::Reverse2(d, v);
   if constexpr (kH == 2) partner = hn::Shuffle1032(v);
@@ -43,69 +51,113 @@ HWY_INLINE V StageInVector(V v) {
   if constexpr (kH == 4) partner = hn::SwapAdjacentBlocks(v);
   if constexpr (kH == 8) partner = hn::ConcatLowerUpper(d, v, v);
 #endif
-  return hn::Add(partner, flipped);
+  return hn::MulAdd(v, signs, partner);
 }
 
 // All stages below the vector length.
-HWY_INLINE void StagesInVectors(float* x, size_t n) {
-  const D d;
-  const size_t lanes = hn::Lanes(d);
-  for (size_t i = 0; i < n; i += lanes) {
-    V v = hn::LoadU(d, x + i);
-    v = StageInVector<1>(v);
-    v = StageInVector<2>(v);
-    if (lanes > 4) v = StageInVector<4>(v);
-    if (lanes > 8) v = StageInVector<8>(v);
-    hn::StoreU(v, d, x + i);
+HWY_INLINE V StagesInVector(V v) {
+  const size_t lanes = hn::Lanes(D());
+  v = StageInVector<1>(v);
+  v = StageInVector<2>(v);
+  if (lanes > 4) v = StageInVector<4>(v);
+  if (lanes > 8) v = StageInVector<8>(v);
+  return v;
+}
+
+template <class Vector>
+HWY_INLINE void Butterfly(Vector& a, Vector& b) {
+  const Vector sum = hn::Add(a, b);
+  b = hn::Sub(a, b);
+  a = sum;
+}
+
+// log2(kRadix) stages of the columns [begin, end), which are a multiple of D's
+// lanes: floats begin + r * h, r = 0 to kRadix - 1, are one.
+template <size_t kRadix, class D, class BeforeStages>
+HWY_INLINE void Columns(D d, float* x, size_t h, size_t begin, size_t end,
+                        BeforeStages before_stages) {
+  for (size_t i = begin; i < end; i += hn::Lanes(d)) {
+    hn::Vec<D> v[kRadix];
+    HWY_UNROLL(16) for (size_t r = 0; r < kRadix; ++r) {
+      v[r] = before_stages(hn::LoadU(d, x + i + r * h));
+    }
+    HWY_UNROLL(4) for (size_t s = 1; s < kRadix; s *= 2) {
+      HWY_UNROLL(16) for (size_t r = 0; r < kRadix; ++r) {
+        if ((r & s) == 0) Butterfly(v[r], v[r + s]);
+      }
+    }
+    HWY_UNROLL(16) for (size_t r = 0; r < kRadix; ++r) {
+      hn::StoreU(v[r], d, x + i + r * h);
+    }
   }
 }
 
-HWY_INLINE void Butterfly(V& a, V& b) {
-  const V sum = hn::Add(a, b);
-  b = hn::Sub(a, b);
-  a = sum;
+// All stages within vectors, and log2(kRadix) more.
+template <size_t kRadix>
+HWY_INLINE void FirstStages(float* x, size_t n) {
+  const size_t lanes = hn::Lanes(D());
+  for (size_t base = 0; base < n; base += kRadix * lanes) {
+    Columns<kRadix>(D(), x + base, lanes, 0, lanes,
+                    [](V v) HWY_ATTR { return StagesInVector(v); });
+  }
 }
 
 // log2(kRadix) stages, from distance h on, in one pass over n floats.
 template <size_t kRadix>
 HWY_INLINE void StagesAcross(float* x, size_t n, size_t h) {
-  const D d;
-  const size_t lanes = hn::Lanes(d);
+  const size_t lanes = hn::Lanes(D());
+  // Far apart, the floats of a column compete for a few lines of each cache,
+  // and a line that two vectors share would be fetched twice: vectors that are
+  // aligned share none.
+  const size_t off = reinterpret_cast<uintptr_t>(x) / sizeof(float) % lanes;
+  const size_t head = h >= kBase && off != 0 ? lanes - off : 0;
+  const size_t tail = head == 0 ? h : h - off;
+  const hn::CappedTag<float, 1> d1;
+  const auto as_it_is = [](auto v) HWY_ATTR { return v; };
   for (size_t base = 0; base < n; base += kRadix * h) {
-    for (size_t i = base; i < base + h; i += lanes) {
-      V v[kRadix];
-      HWY_UNROLL(8) for (size_t r = 0; r < kRadix; ++r) {
-        v[r] = hn::LoadU(d, x + i + r * h);
-      }
-      HWY_UNROLL(3) for (size_t s = 1; s < kRadix; s *= 2) {
-        HWY_UNROLL(8) for (size_t r = 0; r < kRadix; ++r) {
-          if ((r & s) == 0) Butterfly(v[r], v[r + s]);
-        }
-      }
-      HWY_UNROLL(8) for (size_t r = 0; r < kRadix; ++r) {
-        hn::StoreU(v[r], d, x + i + r * h);
-      }
-    }
+    float* const block = x + base;
+    Columns<kRadix>(d1, block, h, 0, head, as_it_is);
+    Columns<kRadix>(D(), block, h, head, tail, as_it_is);
+    Columns<kRadix>(d1, block, h, tail, h, as_it_is);
   }
 }
 
-// Cache-oblivious: eighths first, each of which comes to fit a cache, then the
-// last three stages over all.
+// Calls run with an integral constant 2^stages, stages at most kMostStages.
+template <class Run>
+HWY_INLINE void WithRadix(size_t stages, Run run) {
+  using std::integral_constant;
+  if (stages == 0) run(integral_constant<size_t, 1>());
+  if (stages == 1) run(integral_constant<size_t, 2>());
+  if (stages == 2) run(integral_constant<size_t, 4>());
+  if (stages == 3) run(integral_constant<size_t, 8>());
+  if constexpr (kMostStages == 4) {
+    if (stages == 4) run(integral_constant<size_t, 16>());
+  }
+}
+HWY_INLINE void Pass(float* x, size_t n, size_t h, size_t stages) {
+  WithRadix(stages,
+            [&](auto radix) HWY_ATTR { StagesAcross<radix()>(x, n, h); });
+}
+
+// Parts first, each of which comes to fit a cache, then the last stages over
+// all: as few passes as there can be, with about as many stages each.
 void Transform(float* x, size_t n) {
-  constexpr size_t kBase = 4096;  // 16 KiB: half of a small L1
   if (n > kBase) {
-    for (size_t part = 0; part < 8; ++part) {
-      Transform(x + part * (n / 8), n / 8);
-    }
-    StagesAcross<8>(x, n, n / 8);
+    const size_t stages = std::countr_zero(n / kBase);
+    const size_t passes = (stages + kMostFarStages - 1) / kMostFarStages;
+    const size_t last = (stages + passes - 1) / passes;
+    const size_t part = n >> last;
+    for (size_t i = 0; i < n; i += part) Transform(x + i, part);
+    Pass(x, n, part, last);
     return;
   }
-  StagesInVectors(x, n);
   size_t h = hn::Lanes(D());
-  int stages = std::countr_zero(n) - std::countr_zero(h);
-  for (; stages >= 3; stages -= 3, h *= 8) StagesAcross<8>(x, n, h);
-  if (stages == 2) StagesAcross<4>(x, n, h);
-  if (stages == 1) StagesAcross<2>(x, n, h);
+  size_t stages = std::countr_zero(n / h), now = std::min(stages, kMostStages);
+  WithRadix(now, [&](auto radix) HWY_ATTR { FirstStages<radix()>(x, n); });
+  for (; stages -= now, h <<= now, stages > 0;) {
+    now = std::min(stages, kMostStages);
+    Pass(x, n, h, now);
+  }
 }
 
 void Hadamard(std::span<float> values) {

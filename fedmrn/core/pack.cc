@@ -1,8 +1,10 @@
 #include "fedmrn/core/pack.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fedmrn/base/check.h"
+#include "fedmrn/core/draws.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fedmrn/core/pack.cc"
@@ -19,52 +21,124 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Highway's one-lane fallback lacks most operations: use the definition.
 using ref::CountBits;
 using ref::PackAbove;
-using ref::PackLess;
+using ref::PackCentred;
+using ref::PackFarther;
+using ref::PackUniform;
+using ref::PackUniformFarther;
 using ref::SelectByBits;
+using ref::SelectTrits;
 #else
 
-// A byte of bits is one vector or two.
-using D = hn::CappedTag<float, 8>;
+// A byte of bits is half a vector, one or two.
+using D = hn::CappedTag<float, 16>;
+constexpr size_t kStepBits = 16;
 
 // The bits of compare(i), a mask for the floats from i on, for as many whole
-// bytes as `count` bits have. Returns where these end.
+// steps as `count` bits have. Returns where these end.
 template <class Compare>
-HWY_INLINE size_t PackBytes(size_t count, Compare compare, uint8_t* bits) {
+HWY_INLINE size_t PackSteps(size_t count, Compare compare, uint8_t* bits) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    unsigned byte = 0;
-    for (size_t part = 0; part < 8; part += lanes) {
-      uint8_t set[8];
+  for (; i + kStepBits <= count; i += kStepBits) {
+    unsigned packed = 0;
+    for (size_t part = 0; part < kStepBits; part += lanes) {
+      uint8_t set[8] = {};
       hn::StoreMaskBits(d, compare(i + part), set);
-      byte |= unsigned{set[0]} << part;
+      packed |= unsigned{LoadLe<uint16_t>(set)} << part;
     }
-    bits[i / 8] = static_cast<uint8_t>(byte);
+    StoreLe(static_cast<uint16_t>(packed), bits + i / 8);
   }
   return i;
 }
 
-void PackLess(std::span<const float> a, std::span<const float> b,
-              uint8_t* bits) {
-  const size_t done = PackBytes(
-      a.size(),
-      [&](size_t i) HWY_ATTR {
-        return hn::Lt(hn::LoadU(D(), a.data() + i),
-                      hn::LoadU(D(), b.data() + i));
-      },
-      bits);
-  ref::PackLess(a.subspan(done), b.subspan(done), bits + done / 8);
-}
-
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
   const auto limit = hn::Set(D(), threshold);
-  const size_t done = PackBytes(
+  const size_t done = PackSteps(
       x.size(),
       [&](size_t i)
           HWY_ATTR { return hn::Gt(hn::LoadU(D(), x.data() + i), limit); },
       bits);
   ref::PackAbove(x.subspan(done), threshold, bits + done / 8);
+}
+
+void PackFarther(std::span<const float> x, float threshold, uint8_t* bits) {
+  const auto limit = hn::Set(D(), threshold);
+  const size_t done = PackSteps(
+      x.size(),
+      [&](size_t i) HWY_ATTR {
+        return hn::Gt(hn::Abs(hn::LoadU(D(), x.data() + i)), limit);
+      },
+      bits);
+  ref::PackFarther(x.subspan(done), threshold, bits + done / 8);
+}
+
+// UniformFromWord of a vector of words, times scales.
+HWY_INLINE hn::Vec<D> ScaledUniform(const uint32_t* words,
+                                    const float* scales) {
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto k = hn::ShiftRight<10>(hn::LoadU(du, words));
+  const auto odd = hn::BitCast(di, hn::Or(hn::Add(k, k), hn::Set(du, 1)));
+  return hn::Mul(hn::Mul(hn::ConvertTo(d, odd), hn::Set(d, 0x1p-23f)),
+                 hn::LoadU(d, scales));
+}
+
+void PackUniform(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits) {
+  const size_t done = PackSteps(
+      x.size(),
+      [&](size_t i) HWY_ATTR {
+        return hn::Lt(ScaledUniform(words + i, scales + i),
+                      hn::LoadU(D(), x.data() + i));
+      },
+      bits);
+  ref::PackUniform(words + done, scales + done, x.subspan(done),
+                   bits + done / 8);
+}
+
+void PackUniformFarther(const uint32_t* words, const float* scales,
+                        std::span<const float> x, uint8_t* bits) {
+  const size_t done = PackSteps(
+      x.size(),
+      [&](size_t i) HWY_ATTR {
+        return hn::Lt(ScaledUniform(words + i, scales + i),
+                      hn::Abs(hn::LoadU(D(), x.data() + i)));
+      },
+      bits);
+  ref::PackUniformFarther(words + done, scales + done, x.subspan(done),
+                          bits + done / 8);
+}
+
+void PackCentred(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<uint16_t, D> d16;
+  const auto* halves = reinterpret_cast<const uint16_t*>(words);
+  const size_t done = PackSteps(
+      x.size(),
+      [&](size_t i) HWY_ATTR {
+        const auto k = hn::PromoteTo(di, hn::LoadU(d16, halves + i));
+        const auto odd = hn::Or(hn::Add(k, k), hn::Set(di, 1));
+        const auto centred =
+            hn::Sub(hn::Mul(hn::ConvertTo(d, odd), hn::Set(d, 0x1p-16f)),
+                    hn::Set(d, 1));
+        return hn::Lt(hn::Mul(centred, hn::LoadU(d, scales + i)),
+                      hn::LoadU(d, x.data() + i));
+      },
+      bits);
+  static_assert(kStepBits % 2 == 0);
+  ref::PackCentred(words + done / 2, scales + done, x.subspan(done),
+                   bits + done / 8);
+}
+
+// The mask of the lanes that have a bit among the lower ones of `packed`.
+HWY_INLINE hn::Mask<D> MaskOf(unsigned packed) {
+  uint8_t set[8] = {};
+  StoreLe(static_cast<uint16_t>(packed), set);
+  return hn::LoadMaskBits(D(), set);
 }
 
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
@@ -74,15 +148,35 @@ void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
   const auto zeros = hn::Set(d, zero), ones = hn::Set(d, one);
   size_t i = std::min<size_t>((8 - first % 8) % 8, out.size());
   ref::SelectByBits(bits, first, zero, one, out.first(i));
-  for (; i + 8 <= out.size(); i += 8) {
-    const unsigned byte = bits[(first + i) / 8];
-    for (size_t part = 0; part < 8; part += lanes) {
-      const uint8_t set[8] = {static_cast<uint8_t>(byte >> part)};
-      hn::StoreU(hn::IfThenElse(hn::LoadMaskBits(d, set), ones, zeros), d,
+  for (; i + kStepBits <= out.size(); i += kStepBits) {
+    const unsigned packed = LoadLe<uint16_t>(bits + (first + i) / 8);
+    for (size_t part = 0; part < kStepBits; part += lanes) {
+      hn::StoreU(hn::IfThenElse(MaskOf(packed >> part), ones, zeros), d,
                  out.data() + i + part);
     }
   }
   ref::SelectByBits(bits, first + i, zero, one, out.subspan(i));
+}
+
+void SelectTrits(const uint8_t* kept, const uint8_t* positive, uint64_t first,
+                 float scale, std::span<float> out) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const auto plus = hn::Set(d, scale), minus = hn::Set(d, -scale);
+  size_t i = std::min<size_t>((8 - first % 8) % 8, out.size());
+  ref::SelectTrits(kept, positive, first, scale, out.first(i));
+  for (; i + kStepBits <= out.size(); i += kStepBits) {
+    const size_t byte = (first + i) / 8;
+    const unsigned kept_bits = LoadLe<uint16_t>(kept + byte);
+    const unsigned positive_bits = LoadLe<uint16_t>(positive + byte);
+    for (size_t part = 0; part < kStepBits; part += lanes) {
+      const auto value =
+          hn::IfThenElse(MaskOf(positive_bits >> part), plus, minus);
+      hn::StoreU(hn::IfThenElseZero(MaskOf(kept_bits >> part), value), d,
+                 out.data() + i + part);
+    }
+  }
+  ref::SelectTrits(kept, positive, first + i, scale, out.subspan(i));
 }
 
 uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to) {
@@ -111,23 +205,45 @@ HWY_AFTER_NAMESPACE();
 namespace fedmrn {
 
 HWY_EXPORT(CountBits);
-HWY_EXPORT(PackLess);
 HWY_EXPORT(PackAbove);
+HWY_EXPORT(PackFarther);
+HWY_EXPORT(PackUniform);
+HWY_EXPORT(PackUniformFarther);
+HWY_EXPORT(PackCentred);
 HWY_EXPORT(SelectByBits);
-
-void PackLess(std::span<const float> a, std::span<const float> b,
-              uint8_t* bits) {
-  FEDMRN_CHECK(a.size() == b.size());
-  HWY_DYNAMIC_DISPATCH(PackLess)(a, b, bits);
-}
+HWY_EXPORT(SelectTrits);
 
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
   HWY_DYNAMIC_DISPATCH(PackAbove)(x, threshold, bits);
 }
 
+void PackFarther(std::span<const float> x, float threshold, uint8_t* bits) {
+  HWY_DYNAMIC_DISPATCH(PackFarther)(x, threshold, bits);
+}
+
+void PackUniform(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits) {
+  HWY_DYNAMIC_DISPATCH(PackUniform)(words, scales, x, bits);
+}
+
+void PackUniformFarther(const uint32_t* words, const float* scales,
+                        std::span<const float> x, uint8_t* bits) {
+  HWY_DYNAMIC_DISPATCH(PackUniformFarther)(words, scales, x, bits);
+}
+
+void PackCentred(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits) {
+  HWY_DYNAMIC_DISPATCH(PackCentred)(words, scales, x, bits);
+}
+
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
                   std::span<float> out) {
   HWY_DYNAMIC_DISPATCH(SelectByBits)(bits, first, zero, one, out);
+}
+
+void SelectTrits(const uint8_t* kept, const uint8_t* positive, uint64_t first,
+                 float scale, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(SelectTrits)(kept, positive, first, scale, out);
 }
 
 uint64_t CountBits(const uint8_t* bits, uint64_t from, uint64_t to) {
@@ -147,21 +263,58 @@ void Pack(size_t count, Test test, uint8_t* bits) {
 
 }  // namespace
 
-void PackLess(std::span<const float> a, std::span<const float> b,
-              uint8_t* bits) {
-  Pack(
-      a.size(), [&](size_t i) { return a[i] < b[i]; }, bits);
-}
-
 void PackAbove(std::span<const float> x, float threshold, uint8_t* bits) {
   Pack(
       x.size(), [&](size_t i) { return x[i] > threshold; }, bits);
+}
+
+void PackFarther(std::span<const float> x, float threshold, uint8_t* bits) {
+  Pack(
+      x.size(), [&](size_t i) { return std::fabs(x[i]) > threshold; }, bits);
+}
+
+void PackUniform(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits) {
+  Pack(
+      x.size(),
+      [&](size_t i) { return UniformFromWord(words[i]) * scales[i] < x[i]; },
+      bits);
+}
+
+void PackUniformFarther(const uint32_t* words, const float* scales,
+                        std::span<const float> x, uint8_t* bits) {
+  Pack(
+      x.size(),
+      [&](size_t i) {
+        return UniformFromWord(words[i]) * scales[i] < std::fabs(x[i]);
+      },
+      bits);
+}
+
+void PackCentred(const uint32_t* words, const float* scales,
+                 std::span<const float> x, uint8_t* bits) {
+  Pack(
+      x.size(),
+      [&](size_t i) {
+        const uint32_t half_word = words[i / 2] >> (i % 2 * 16) & 0xFFFF;
+        return CentredFromHalfWord(half_word) * scales[i] < x[i];
+      },
+      bits);
 }
 
 void SelectByBits(const uint8_t* bits, uint64_t first, float zero, float one,
                   std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = TestBit(bits, first + i) ? one : zero;
+  }
+}
+
+void SelectTrits(const uint8_t* kept, const uint8_t* positive, uint64_t first,
+                 float scale, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = !TestBit(kept, first + i)      ? 0.0f
+             : TestBit(positive, first + i) ? scale
+                                            : -scale;
   }
 }
 

@@ -1,6 +1,11 @@
 #include "fedmrn/core/pack.h"
 
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
 #include "fedmrn/base/bytes.h"
+#include "fedmrn/core/philox.h"
 #include "fedmrn/core/test_util.h"
 
 namespace fedmrn {
@@ -14,18 +19,44 @@ std::vector<float> Values(uint64_t seed) {
 }
 
 TEST(Pack, VectorsEqualDefinition) {
-  const std::vector<float> a = Values(1), b = Values(2);
+  const std::vector<float> a = Values(1);
   ForEachTarget([&] {
     for (size_t n : TestLengths()) {
       // A byte more, which nobody may touch.
       Bytes fast(BytesForBits(n) + 1, 0x5A), plain = fast;
-      const auto x = std::span(a).first(n), y = std::span(b).first(n);
-      PackLess(x, y, fast.data());
-      ref::PackLess(x, y, plain.data());
-      ASSERT_EQ(fast, plain) << n;
+      const auto x = std::span(a).first(n);
       for (float threshold : {0.0f, -0.0f, 0.5f}) {
         PackAbove(x, threshold, fast.data());
         ref::PackAbove(x, threshold, plain.data());
+        ASSERT_EQ(fast, plain) << n;
+        PackFarther(x, threshold, fast.data());
+        ref::PackFarther(x, threshold, plain.data());
+        ASSERT_EQ(fast, plain) << n;
+      }
+    }
+  });
+}
+
+TEST(Pack, DrawsEqualDefinition) {
+  const std::vector<float> x = Values(5);
+  std::vector<float> scales = Normal(6, 5003);
+  for (float& scale : scales) scale = std::fabs(scale);
+  std::vector<uint32_t> words(5003);
+  PhiloxWords({7}, 0, words);
+  words[3] = 0;
+  words[4] = 0xFFFFFFFF;
+  ForEachTarget([&] {
+    for (size_t n : TestLengths()) {
+      Bytes fast(BytesForBits(n) + 1, 0x5A), plain = fast;
+      using Kernel = decltype(&PackUniform);
+      for (const auto& [kernel, definition] :
+           std::initializer_list<std::pair<Kernel, Kernel>>{
+               {PackUniform, ref::PackUniform},
+               {PackUniformFarther, ref::PackUniformFarther},
+               {PackCentred, ref::PackCentred}}) {
+        const auto some = std::span(x).first(n);
+        kernel(words.data(), scales.data(), some, fast.data());
+        definition(words.data(), scales.data(), some, plain.data());
         ASSERT_EQ(fast, plain) << n;
       }
     }
@@ -34,20 +65,17 @@ TEST(Pack, VectorsEqualDefinition) {
 
 TEST(Pack, BitsAreWhatTheComparisonsSay) {
   const float a[] = {1, 2, 3, 0, 5, 6, 7, 8, 9, 1};
-  const float b[] = {2, 2, 2, 1, 5, 7, 7, 9, 9, 3};
   uint8_t bits[2];
-  PackLess(a, b, bits);
-  EXPECT_EQ(bits[0], 0b10101001);
-  EXPECT_EQ(bits[1], 0b10);
   PackAbove(a, 5, bits);
   EXPECT_EQ(bits[0], 0b11100000);
   EXPECT_EQ(bits[1], 0b01);
 }
 
 TEST(Pack, SelectedFloatsEqualDefinition) {
-  const std::vector<float> x = Values(3);
-  Bytes bits(BytesForBits(x.size()));
+  const std::vector<float> x = Values(3), y = Values(2);
+  Bytes bits(BytesForBits(x.size())), signs = bits;
   ref::PackAbove(x, 0.2f, bits.data());
+  ref::PackAbove(y, 0, signs.data());
   ForEachTarget([&] {
     for (size_t n : TestLengths()) {
       for (uint64_t first : {0, 1, 7, 8, 13}) {
@@ -55,6 +83,9 @@ TEST(Pack, SelectedFloatsEqualDefinition) {
         std::vector<float> fast(n, 9.0f), plain(n, 9.0f);
         SelectByBits(bits.data(), first, -1.5f, 2.5f, fast);
         ref::SelectByBits(bits.data(), first, -1.5f, 2.5f, plain);
+        ASSERT_EQ(fast, plain) << n << " from " << first;
+        SelectTrits(bits.data(), signs.data(), first, 2.5f, fast);
+        ref::SelectTrits(bits.data(), signs.data(), first, 2.5f, plain);
         ASSERT_EQ(fast, plain) << n << " from " << first;
       }
     }

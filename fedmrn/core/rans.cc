@@ -175,72 +175,122 @@ size_t RansDecodeSteps(std::span<uint32_t, kRansStates> states,
   return static_cast<size_t>(from - words) / 2;
 }
 
-// Codes a vector of bits.
-HWY_INLINE void EncodeVector(const RansOnes* ones, uint32_t bits,
-                             uint8_t*& words, V& x) {
-  const D d;
-  const hn::RebindToFloat<D> df;
-  const size_t lanes = hn::Lanes(d);
-  const uint8_t packed[8] = {static_cast<uint8_t>(bits)};
-  const auto bit = hn::LoadMaskBits(d, packed);
-  const V share_of_ones = LoadOnes(ones);
-  const V share = hn::IfThenElse(
-      bit, share_of_ones, hn::Sub(hn::Set(d, kRansScale), share_of_ones));
-  const auto full = hn::Not(hn::Lt(hn::ShiftRight<19>(x), share));
-  const uint8_t full_set = SetOf(full);
-  const auto low_words = hn::DemoteTo(D16(), hn::And(x, hn::Set(d, 0xFFFF)));
+// States in a vector of the encoder, which is short of operations per cycle as
+// much as of time: AVX-512 has 16.
+using DE = hn::CappedTag<int32_t, 2 * kRansVector>;
+using VE = hn::Vec<DE>;
+
+// The lower half words of those lanes of x that are in the set, in front of
+// `words`, which moves there.
+HWY_INLINE void PutWords(hn::Vec<D16> lower, uint8_t set, uint8_t*& words) {
+  const size_t lanes = hn::Lanes(D16());
   hn::StoreU(
-      Shuffle(low_words, lanes == kRansVector ? kWordsLast8 : kWordsLast4,
-              full_set),
+      Shuffle(lower, lanes == kRansVector ? kWordsLast8 : kWordsLast4, set),
       D16(), reinterpret_cast<uint16_t*>(words - 2 * lanes));
-  words -= 2 * std::popcount(full_set);
+  words -= 2 * std::popcount(set);
+}
+// A template, so that one vector is halved only where there are such.
+template <class DI>
+HWY_INLINE void PutWordsOf(DI d, hn::Vec<DI> x, hn::Mask<DI> full,
+                           uint8_t*& words) {
+  const auto lower =
+      hn::DemoteTo(hn::Rebind<uint16_t, DI>(), hn::And(x, hn::Set(d, 0xFFFF)));
+  if constexpr (hn::MaxLanes(DI()) > kRansVector) {
+    uint8_t set[8] = {};
+    hn::StoreMaskBits(d, full, set);
+    PutWords(hn::UpperHalf(D16(), lower), set[1], words);
+    PutWords(hn::LowerHalf(D16(), lower), set[0], words);
+  } else {
+    PutWords(lower, SetOf(full), words);
+  }
+}
+
+// Codes a vector of bits. As in decoding, what counts is the longest chain of
+// operations from a state to the next; whatever depends on bits and
+// probabilities alone is beside it.
+HWY_INLINE void EncodeVector(const RansOnes* ones, const uint8_t* bits,
+                             uint8_t*& words, VE& x) {
+  const DE d;
+  const hn::RebindToFloat<DE> df;
+  const hn::Repartition<uint16_t, DE> d16;
+  const auto bit = hn::LoadMaskBits(d, bits);
+  const VE share_of_ones =
+      hn::PromoteTo(d, hn::LoadU(hn::Rebind<uint16_t, DE>(), ones));
+  const VE scale = hn::Set(d, kRansScale);
+  const VE share =
+      hn::IfThenElse(bit, share_of_ones, hn::Sub(scale, share_of_ones));
+  const VE most = hn::Sub(hn::ShiftLeft<19>(share), hn::Set(d, 1));
+  const auto per_share =
+      hn::Div(hn::Set(df, 1 - 0x1p-21f), hn::ConvertTo(df, share));
+
+  const auto full = hn::Gt(x, most);
+  PutWordsOf(d, x, full, words);
   x = hn::IfThenElse(full, hn::ShiftRight<16>(x), x);
 
-  // x / share is below 2^19, so that floats get it wrong by less than 1/16
-  // either way. Less 1/16 it is right or one too small, which the rest tells.
-  const V quotient = hn::ConvertTo(
-      d, hn::Sub(hn::Div(hn::ConvertTo(df, x), hn::ConvertTo(df, share)),
-                 hn::Set(df, 0.0625f)));
-  const V rest = hn::Sub(x, hn::Mul(quotient, share));
-  const auto enough = hn::Lt(rest, share);
-  // One more: 4096 more, and a share less.
-  const V one_more =
-      hn::IfThenZeroElse(enough, hn::Sub(hn::Set(d, kRansScale), share));
-  x = hn::Add(hn::Add(hn::ShiftLeft<12>(quotient), rest),
-              hn::Add(one_more, hn::IfThenZeroElse(bit, share_of_ones)));
+  // x / share is 8 to 2^19. Three roundings make it wrong by less than 2^-22 of
+  // itself, so that less 2^-21 of itself it is too small, by less than 3/8.
+  // Half less, rounded to the nearest integer, it is right or one too small,
+  // fused or not; and a float of 2^23 and more has the integer in its lower
+  // bits.
+  const VE quotient = hn::BitCast(d, hn::MulAdd(hn::ConvertTo(df, x), per_share,
+                                                hn::Set(df, 0x1p23f - 0.5f)));
+  // The rest is below 2 * share, and needs the lower half words alone.
+  const VE rest = hn::And(
+      hn::BitCast(
+          d, hn::Sub(hn::BitCast(d16, x), hn::Mul(hn::BitCast(d16, quotient),
+                                                  hn::BitCast(d16, share)))),
+      hn::Set(d, 0xFFFF));
+  const VE right = hn::BroadcastSignBit(hn::Sub(rest, share));
+  // One more: 4096 more, and a share less. The shift leaves the quotient alone.
+  const VE next = hn::Add(hn::Add(hn::ShiftLeft<12>(quotient),
+                                  hn::IfThenZeroElse(bit, share_of_ones)),
+                          rest);
+  x = hn::Add(next, hn::AndNot(right, hn::Sub(scale, share)));
 }
 
 size_t RansEncodeSteps(std::span<uint32_t, kRansStates> states,
                        std::span<const RansOnes> ones, const uint8_t* bits,
                        uint8_t* words_end) {
-  const D d;
+  const DE d;
   const size_t lanes = hn::Lanes(d);
   int32_t* const state = reinterpret_cast<int32_t*>(states.data());
   uint8_t* to = words_end;
-  if (lanes == kRansVector) {
-    V x0 = hn::LoadU(d, state), x1 = hn::LoadU(d, state + 8),
-      x2 = hn::LoadU(d, state + 16), x3 = hn::LoadU(d, state + 24);
+  if (lanes >= kRansVector) {
+    VE x0 = hn::LoadU(d, state), x1 = hn::LoadU(d, state + lanes);
+    VE x2 = x0, x3 = x1;
+    const bool four = lanes == kRansVector;
+    if (four) {
+      x2 = hn::LoadU(d, state + 2 * lanes);
+      x3 = hn::LoadU(d, state + 3 * lanes);
+    }
     for (size_t i = ones.size(); i > 0;) {
       i -= kRansStates;
       const RansOnes* const o = ones.data() + i;
-      const uint8_t* const b = bits + i / 8;
-      EncodeVector(o + 24, b[3], to, x3);
-      EncodeVector(o + 16, b[2], to, x2);
-      EncodeVector(o + 8, b[1], to, x1);
-      EncodeVector(o, b[0], to, x0);
+      // Whole words: a target may read more than a mask's bits.
+      uint8_t b[8 + 4] = {};
+      std::memcpy(b, bits + i / 8, 4);
+      if (four) {
+        EncodeVector(o + 3 * lanes, b + 3 * lanes / 8, to, x3);
+        EncodeVector(o + 2 * lanes, b + 2 * lanes / 8, to, x2);
+      }
+      EncodeVector(o + lanes, b + lanes / 8, to, x1);
+      EncodeVector(o, b, to, x0);
     }
     hn::StoreU(x0, d, state);
-    hn::StoreU(x1, d, state + 8);
-    hn::StoreU(x2, d, state + 16);
-    hn::StoreU(x3, d, state + 24);
+    hn::StoreU(x1, d, state + lanes);
+    if (four) {
+      hn::StoreU(x2, d, state + 2 * lanes);
+      hn::StoreU(x3, d, state + 3 * lanes);
+    }
   } else {
     for (size_t i = ones.size(); i > 0;) {
       i -= kRansStates;
       const auto packed = LoadLe<uint32_t>(bits + i / 8);
       for (size_t first = kRansStates; first > 0;) {
         first -= lanes;
-        V x = hn::LoadU(d, state + first);
-        EncodeVector(ones.data() + i + first, packed >> first & 0xF, to, x);
+        const uint8_t b[8] = {static_cast<uint8_t>(packed >> first & 0xF)};
+        auto x = hn::LoadU(d, state + first);
+        EncodeVector(ones.data() + i + first, b, to, x);
         hn::StoreU(x, d, state + first);
       }
     }
