@@ -16,6 +16,7 @@
 #include "fedmrn/base/bytes.h"
 #include "fedmrn/core/accumulate.h"
 #include "fedmrn/core/coded_mask.h"
+#include "fedmrn/core/float16.h"
 #include "fedmrn/core/hadamard.h"
 #include "fedmrn/core/mask.h"
 #include "fedmrn/core/noise.h"
@@ -382,11 +383,58 @@ void TryLargestMagnitude(Input& in) {
   });
 }
 
+void TryMagnitudesBetween(Input& in) {
+  const size_t size = TakeLength(in);
+  const uint8_t style = in.Take<uint8_t>();
+  const uint32_t a = in.Take<uint32_t>() >> 1, b = in.Take<uint32_t>() >> 1;
+  const uint32_t low = std::min(a, b), high = std::max(a, b);
+  Buffer<float> values(size, in.TakeBelow(4));
+  for (size_t i = 0; i < size; ++i) {
+    values.span()[i] = PoolFloat(in, i, 1, style);
+  }
+  size_t want_above = 0;
+  std::vector<uint32_t> want(size + 16);
+  want.resize(ref::MagnitudesBetween(values.span(), low, high, want.data(),
+                                     want_above));
+  ForEachTarget([&](int64_t target) {
+    size_t above = 0;
+    std::vector<uint32_t> got(size + 16);
+    got.resize(MagnitudesBetween(values.span(), low, high, got.data(), above));
+    const size_t counts[] = {got.size(), above},
+                 want_counts[] = {want.size(), want_above};
+    ExpectSame<size_t>("MagnitudesBetween's counts", target, counts,
+                       want_counts);
+    ExpectSame<uint32_t>("MagnitudesBetween", target, got, want);
+  });
+}
+
+void TryFloat16s(Input& in) {
+  const size_t size = TakeLength(in);
+  const uint8_t style = in.Take<uint8_t>();
+  const size_t shift = in.TakeBelow(4);
+  Buffer<float> values(size, shift);
+  for (size_t i = 0; i < size; ++i) {
+    values.span()[i] = PoolFloat(in, i, 1, style);
+  }
+  Bytes want(2 * size);
+  ref::Float16sFromFloats(values.span(), want.data());
+  std::vector<float> want_again(size);
+  ref::FloatsFromFloat16s(want.data(), want_again);
+  ForEachTarget([&](int64_t target) {
+    Buffer<uint8_t> halves(2 * size, shift);
+    Buffer<float> again(size, shift);
+    Float16sFromFloats(values.span(), halves.span().data());
+    ExpectSame<uint8_t>("Float16sFromFloats", target, halves.span(), want);
+    FloatsFromFloat16s(halves.span().data(), again.span());
+    ExpectSame<float>("FloatsFromFloat16s", target, again.span(), want_again);
+  });
+}
+
 // make_corpus.cc numbers them too.
 constexpr void (*kKernels[])(Input&) = {
-    TryPhiloxWords, TryNoiseOdds,        TryMaskedStep,
-    TryFinalMask,   TryHadamard,         TryAddMasked,
-    TryAddFloats,   TryLargestMagnitude, TryCodedMask,
+    TryPhiloxWords, TryNoiseOdds,         TryMaskedStep, TryFinalMask,
+    TryHadamard,    TryAddMasked,         TryAddFloats,  TryLargestMagnitude,
+    TryCodedMask,   TryMagnitudesBetween, TryFloat16s,
 };
 
 }  // namespace

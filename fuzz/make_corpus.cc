@@ -329,9 +329,9 @@ bool WriteFrames(const fs::path& folder) {
 // first byte chooses.
 bool WriteKernels(const fs::path& folder) {
   const char* const kNames[] = {
-      "philox-words", "noise-odds",        "masked-step",
-      "final-mask",   "hadamard",          "add-masked",
-      "add-floats",   "largest-magnitude", "coded-mask",
+      "philox-words", "noise-odds",         "masked-step", "final-mask",
+      "hadamard",     "add-masked",         "add-floats",  "largest-magnitude",
+      "coded-mask",   "magnitudes-between", "float16s",
   };
   bool ok = true;
   for (uint8_t kernel = 0; kernel < std::size(kNames); ++kernel) {
