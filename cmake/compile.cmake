@@ -12,11 +12,19 @@ function(fedmrn_precompile target)
 endfunction()
 
 # fedmrn_waits(TARGET): a library that waits for files, people and the arithmetic
-# of others, and so is compiled in two thirds of the time.
+# of others, and so is compiled in two thirds of the time. The first such reads
+# the headers for all of them, with {fmt}'s.
 function(fedmrn_waits target)
   if(FEDMRN_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   else()
     target_compile_options(${target} PRIVATE -O1)
+  endif()
+  get_property(first GLOBAL PROPERTY FEDMRN_WAITS)
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY FEDMRN_WAITS ${target})
+    fedmrn_precompile(${target} <fmt/format.h>)
   endif()
 endfunction()

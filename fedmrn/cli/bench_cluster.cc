@@ -32,8 +32,8 @@ struct ClusterOptions {
   uint32_t repeats = 20;
 };
 
-constexpr uint32_t kExamples = 600;  // of a client
-constexpr uint32_t kClients = 10;    // of a round whose time is measured
+constexpr uint32_t kExamplesEach = 600;   // of a client
+constexpr uint32_t kClientsOfRound = 10;  // of a round whose time is measured
 constexpr uint32_t kClientsOfMemory[] = {10, 100, 1000};
 constexpr uint64_t kLargerModel = 10'000'000;
 
@@ -55,7 +55,7 @@ Bytes FrameOf(const sim::Config& config, const train::Task& task, uint64_t run,
   header.run = run;
   header.round = round;
   header.client = client;
-  header.examples = kExamples;
+  header.examples = kExamplesEach;
   header.fingerprint = layout.Fingerprint();
   header.noise = {config.method.mask.noise, config.method.mask.magnitude,
                   client::SeedsOf(config.seed, round, client).noise};
@@ -115,7 +115,7 @@ double FramesPerSecondOfLargerModel(uint32_t repeats) {
     FrameHeader header;
     header.codec = spec.codec = CodecId::kMrnBinary;
     header.client = client;
-    header.examples = kExamples;
+    header.examples = kExamplesEach;
     header.noise = {spec.noise, spec.magnitude, client + 1};
     frames.push_back(EncodeFrame(header, {}, update, {}).value());
   }
@@ -155,7 +155,7 @@ Result<double> RoundSeconds(const sim::Config& config,
       config,
       inputs.task,
       layout.Fingerprint(),
-      std::vector<uint32_t>(inputs.partition.clients(), kExamples),
+      std::vector<uint32_t>(inputs.partition.clients(), kExamplesEach),
       executor,
       workers,
       progress,
@@ -175,7 +175,7 @@ Result<double> RoundSeconds(const sim::Config& config,
 }
 
 Status Measure(const ClusterOptions& options, sim::Team& team) {
-  const sim::Config config = FEDMRN_TRY(ConfigOf(kClients));
+  const sim::Config config = FEDMRN_TRY(ConfigOf(kClientsOfRound));
   const sim::RunInputs inputs = FEDMRN_TRY(sim::ReadInputs(config));
   sim::Workers workers(inputs.task, config.run.workers);
   client::States none("");
@@ -217,7 +217,7 @@ Status Measure(const ClusterOptions& options, sim::Team& team) {
 
   fmt::print(stderr, "measuring aggregation ...\n");
   std::vector<Bytes> frames;
-  for (uint32_t client = 0; client < kClients; ++client) {
+  for (uint32_t client = 0; client < kClientsOfRound; ++client) {
     frames.push_back(
         FrameOf(config, inputs.task, sim::RunId(config), 1, client));
   }
@@ -237,7 +237,8 @@ Status Measure(const ClusterOptions& options, sim::Team& team) {
       {"round_overhead_ms", 1e3 * round_s, "<= 20",
        fmt::format("{} clients on {} ranks: {} bytes to each rank, {} from "
                    "each client",
-                   kClients, team.size(), broadcast_bytes, frames[0].size())},
+                   kClientsOfRound, team.size(), broadcast_bytes,
+                   frames[0].size())},
       {"server_frames_per_s", small, "reported",
        fmt::format("{} parameters, parsed, checked and added on one core",
                    layout.coded_params())},
@@ -252,7 +253,7 @@ Status Measure(const ClusterOptions& options, sim::Team& team) {
              {{"frame_bytes", frames[0].size()},
               {"broadcast_bytes", broadcast_bytes},
               {"ranks", team.size()},
-              {"clients", kClients}},
+              {"clients", kClientsOfRound}},
              options.repeats, "rounds");
   return Ok();
 }

@@ -24,7 +24,7 @@ namespace fedmrn::cli {
 namespace {
 
 constexpr uint32_t kRound = 1;
-constexpr uint32_t kExamples = 600;
+constexpr uint32_t kHeaderExamples = 600;
 // The scale of what a client learns in a round, and noise to match.
 constexpr float kUpdateStd = 0.001f;
 constexpr Noise kNoise{NoiseKind::kUniform, 0.003f, 0};
@@ -86,7 +86,7 @@ Result<Outcome> RunCodec(const Codec& codec, const ModelLayout& layout,
     header.codec = codec.id;
     header.round = kRound;
     header.client = k;
-    header.examples = kExamples;
+    header.examples = kHeaderExamples;
     header.fingerprint = layout.Fingerprint();
     if (codec.uses_noise) header.noise = kNoise;
     if (codec.uses_seed) header.noise.seed = 1000 + k;

@@ -31,7 +31,7 @@
 namespace fedmrn::cli {
 namespace {
 
-struct Options {
+struct DataOptions {
   std::string name, dir, from;
   std::string path, test_path;  // of the user's own data
   bool force = false;
@@ -88,7 +88,7 @@ Status FetchAndTell(const std::string& url, const std::string& path,
   return Ok();
 }
 
-Status FetchPublished(const train::DataSet& set, const Options& options,
+Status FetchPublished(const train::DataSet& set, const DataOptions& options,
                       const std::string& dir) {
   for (const train::DataFile& file : set.forms[0].files) {
     const std::string path = (std::filesystem::path(dir) / file.name).string();
@@ -183,7 +183,7 @@ std::string ByOtherMeans(const train::DataSet& set, const std::string& dir) {
                             set.name);
 }
 
-int Get(const Options& options) {
+int Get(const DataOptions& options) {
   const train::DataSet& set = *train::FindDataSet(options.name);
   if (set.forms.empty() && set.by_hand == nullptr) {
     fmt::print("{} is generated when it is used: nothing to get\n", set.name);
@@ -374,7 +374,7 @@ void PrintFiles(const train::FoundData& found) {
 }
 
 template <typename Loaded>
-int Check(const train::DataSet& set, const Options& options,
+int Check(const train::DataSet& set, const DataOptions& options,
           Result<Loaded> (*load)(const train::DataSettings&),
           void (*print)(const train::DataSet&, const Loaded&)) {
   const Stopwatch watch;
@@ -402,7 +402,7 @@ int Check(const train::DataSet& set, const Options& options,
   return kExitOk;
 }
 
-int Check(Options options) {
+int Check(DataOptions options) {
   if (options.name.empty() && options.path.empty()) {
     return Fail(kCheck, {ErrorCode::kBadValue,
                          "names no data set: fedmrn data check NAME, or "
@@ -424,7 +424,7 @@ void AddData(Verb program) {
   const Verb data =
       program.AddVerb("data", "List, get and check the data sets to train on");
   data.NeedsVerb();
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DataOptions>();
   const auto verb = [&](const char* name, const char* summary,
                         bool needs_name) {
     const Verb added = data.AddVerb(name, summary);

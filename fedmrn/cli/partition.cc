@@ -19,7 +19,7 @@
 namespace fedmrn::cli {
 namespace {
 
-struct Options {
+struct PartitionOptions {
   std::string config;
   std::vector<std::string> settings;
   std::string out;
@@ -129,7 +129,7 @@ Json ToJson(const report::ClientLabels& view) {
   return out;
 }
 
-int Run(const Options& options) {
+int Run(const PartitionOptions& options) {
   const auto failed = [](const Error& error) {
     return Fail("fedmrn partition", error);
   };
@@ -167,7 +167,7 @@ int Run(const Options& options) {
 void AddPartition(Verb program) {
   const Verb partition = program.AddVerb(
       "partition", "Show which examples a config gives to which client");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PartitionOptions>();
   partition.AddOption("CONFIG", options->config,
                       "The run's TOML file; without it, the defaults");
   partition.AddOption("--out", options->out,

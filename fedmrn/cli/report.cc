@@ -20,7 +20,7 @@
 namespace fedmrn::cli {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> dirs;
   std::string out = "report.html";
   std::string csv;
@@ -66,7 +66,7 @@ Status WritePictures(const std::string& folder,
   return Ok();
 }
 
-Status Report(const Options& options) {
+Status WriteReport(const ReportOptions& options) {
   for (const std::string& path : {options.out, options.csv, options.markdown}) {
     FEDMRN_TRY(CheckReplaceable(path));
   }
@@ -119,7 +119,7 @@ void AddReport(Verb program) {
       "stand only beside runs of its protocol. The page is one file that "
       "opens\n"
       "from the disk, without network or script.");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   report.AddOption("DIR", options->dirs, "Folders with results of fedmrn run")
       .Required();
   report.AddOption("--out", options->out, "The page")
@@ -139,7 +139,7 @@ void AddReport(Verb program) {
                  "reached; default: the runs' rounds.target_accuracy")
       .Type("SHARE");
   report.Do([options] {
-    const Status done = Report(*options);
+    const Status done = WriteReport(*options);
     return done ? kExitOk : Fail("fedmrn report", done.error());
   });
 }

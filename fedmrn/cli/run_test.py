@@ -311,7 +311,7 @@ class DemoTest(RunVerbTest):
 
     def test_interrupted(self):
         # Training of the second method has begun, or is about to.
-        out, err = self.interrupt("fedavg  round 1/1", *DEMO[:-1], "40",
+        out, err = self.interrupt("fedavg  round 1/1", *DEMO[:-1], "15",
                                   after=0.2)
         self.assertNotIn("compression", out)
         self.assertTrue(err.endswith("\nstopped\n"), err)

@@ -27,7 +27,7 @@ using theory::ConvexRow;
 using theory::Estimate;
 using theory::NetworkRow;
 
-struct Options {
+struct TheoryOptions {
   theory::Settings settings;
   std::string noise = "round";
   bool no_pm = false;
@@ -309,7 +309,7 @@ report::Picture PictureOf(const theory::Report& report) {
           480, script + "unset multiplot\n"};
 }
 
-int Run(Options options) {
+int Run(TheoryOptions options) {
   const auto failed = [](const Error& error) {
     return Fail("fedmrn theory", error);
   };
@@ -363,7 +363,7 @@ void AddTheory(Verb program) {
       "FedMRN and FedAvg beside the bounds of Theorems 1 and 2, and the "
       "masking\n"
       "error beside Proposition 1. docs/theory.md says how to read it.");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TheoryOptions>();
   theory::Settings& s = options->settings;
   const auto add = [&](const char* name, auto& value, const char* help) {
     verb.AddOption(name, value, help).ShowDefault();

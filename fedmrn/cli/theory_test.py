@@ -117,10 +117,10 @@ class TheoryTest(ProgramTest):
     @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
     def test_picture_that_cannot_be(self):
         self.fail_with("no/a.svg: cannot write it: No such file or directory",
-                       "--plot", "no/a.svg")
+                       *SMALL, "--plot", "no/a.svg")
 
     def test_without_gnuplot(self):
-        done = self.run_it("--plot", "a.svg",
+        done = self.run_it(*SMALL, "--plot", "a.svg",
                            env={**os.environ, "PATH": str(self.folder)})
         self.assertEqual(done.returncode, 1, done)
         self.assertIn("apt install gnuplot-nox", done.stderr)

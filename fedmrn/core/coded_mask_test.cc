@@ -13,10 +13,6 @@
 namespace fedmrn {
 namespace {
 
-constexpr NoiseKind kKinds[] = {NoiseKind::kUniform, NoiseKind::kGaussian,
-                                NoiseKind::kBernoulli};
-constexpr MaskKind kMasks[] = {MaskKind::kBinary, MaskKind::kSigned};
-
 struct RandomBits {
   std::vector<RansOnes> ones;
   Bytes bits;
@@ -138,8 +134,8 @@ TEST(Rans, EndsEarlyOrLateAreSeen) {
 }
 
 TEST(BitContexts, VectorsEqualDefinition) {
-  for (NoiseKind kind : kKinds) {
-    for (MaskKind mask : kMasks) {
+  for (NoiseKind kind : kNoiseKinds) {
+    for (MaskKind mask : kMaskKinds) {
       for (uint64_t tile : {uint64_t{0}, uint64_t{5}, uint64_t{1} << 30}) {
         BitContexts expected, got;
         ref::BitContextsOf(mask, {kind, 1, 77}, tile, expected);
@@ -159,8 +155,8 @@ TEST(BitContexts, VectorsEqualDefinition) {
 // A bit that is not flipped is one where u lies beyond a threshold that grows
 // with the context: what is beyond a large one is beyond a small one.
 TEST(BitContexts, OrderThresholds) {
-  for (NoiseKind kind : kKinds) {
-    for (MaskKind mask : kMasks) {
+  for (NoiseKind kind : kNoiseKinds) {
+    for (MaskKind mask : kMaskKinds) {
       const Noise noise{kind, 0.01f, 3};
       BitContexts known;
       BitContextsOf(mask, noise, 0, known);
@@ -201,8 +197,8 @@ Bytes MaskOf(MaskKind mask, const Noise& noise, size_t count, float sigma) {
 }
 
 TEST(CodedMask, DecodesToItself) {
-  for (NoiseKind kind : kKinds) {
-    for (MaskKind mask : kMasks) {
+  for (NoiseKind kind : kNoiseKinds) {
+    for (MaskKind mask : kMaskKinds) {
       const Noise noise{kind, 0.01f, 11};
       for (size_t n : TestLengths()) {
         if (n == 0) continue;

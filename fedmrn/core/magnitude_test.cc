@@ -14,15 +14,11 @@
 namespace fedmrn {
 namespace {
 
-constexpr NoiseKind kKinds[] = {NoiseKind::kUniform, NoiseKind::kGaussian,
-                                NoiseKind::kBernoulli};
-constexpr MaskKind kMasks[] = {MaskKind::kBinary, MaskKind::kSigned};
-
 // Tensors that share a tile, end with one, and fill several.
 const std::vector<TensorMagnitude> kTensors = {{5, 0.5f},     {900, 0.01f},
                                                {119, 0.02f},  {1, 0.3f},
                                                {4095, 0.25f}, {77, 0.001f}};
-constexpr uint64_t kParams = 5 + 900 + 119 + 1 + 4095 + 77;
+constexpr uint64_t kAllParams = 5 + 900 + 119 + 1 + 4095 + 77;
 
 // fn(first, count, noise) for each tensor, with noise of its one magnitude.
 template <typename Fn>
@@ -37,10 +33,10 @@ void ForEachTensor(const Noise& noise, Fn fn) {
 
 TEST(Magnitudes, OfTheNoise) {
   const Bytes bytes = MagnitudeBytes(kTensors);
-  for (const NoiseKind kind : kKinds) {
+  for (const NoiseKind kind : kNoiseKinds) {
     const Noise noise{kind, 0, 7, MagnitudesView(bytes)};
     ASSERT_TRUE(IsValid(noise));
-    std::vector<float> all(kParams), plain(kParams);
+    std::vector<float> all(kAllParams), plain(kAllParams);
     NoiseValues(noise, 0, all);
     ref::NoiseValues(noise, 0, plain);
     EXPECT_EQ(all, plain);
@@ -60,24 +56,24 @@ TEST(Magnitudes, OfTheNoise) {
 
 TEST(Magnitudes, OfMasks) {
   const Bytes bytes = MagnitudeBytes(kTensors);
-  const std::vector<float> weights = Normal(1, kParams, 0.1f),
-                           gradient = Normal(2, kParams, 0.1f),
-                           start = Normal(3, kParams, 0.05f);
+  const std::vector<float> weights = Normal(1, kAllParams, 0.1f),
+                           gradient = Normal(2, kAllParams, 0.1f),
+                           start = Normal(3, kAllParams, 0.05f);
   const LocalStep at{3, 7, 0.1f};
   ForEachTarget([&] {
-    for (const NoiseKind kind : kKinds) {
-      for (const MaskKind mask : kMasks) {
+    for (const NoiseKind kind : kNoiseKinds) {
+      for (const MaskKind mask : kMaskKinds) {
         Masking masking{.kind = mask,
                         .noise = {kind, 0, 9, MagnitudesView(bytes)},
                         .draw_seed = 4};
-        std::vector<float> update = start, effective(kParams);
+        std::vector<float> update = start, effective(kAllParams);
         MaskedStep(masking, at, weights, gradient, update, effective);
-        std::vector<float> ref_update = start, ref_effective(kParams);
+        std::vector<float> ref_update = start, ref_effective(kAllParams);
         ref::MaskedStep(masking, at, weights, gradient, ref_update,
                         ref_effective);
         EXPECT_EQ(update, ref_update);
         EXPECT_EQ(effective, ref_effective);
-        Bytes bits(BytesForBits(kParams)), ref_bits = bits;
+        Bytes bits(BytesForBits(kAllParams)), ref_bits = bits;
         FinalMask(masking, update, bits);
         ref::FinalMask(masking, update, ref_bits);
         EXPECT_EQ(bits, ref_bits);
@@ -87,7 +83,7 @@ TEST(Magnitudes, OfMasks) {
                                  const Noise& one) {
           // The whole vector with this tensor's magnitude is right here.
           masking.noise = one;
-          std::vector<float> other = start, other_effective(kParams);
+          std::vector<float> other = start, other_effective(kAllParams);
           MaskedStep(masking, at, weights, gradient, other, other_effective);
           Bytes other_bits(bits.size());
           FinalMask(masking, other, other_bits);
@@ -114,7 +110,7 @@ FrameHeader HeaderOf(CodecId codec, const Noise& noise, uint64_t client) {
 RoundSpec SpecOf(CodecId codec, NoiseKind kind, const Bytes& magnitudes) {
   RoundSpec spec;
   spec.round = 1;
-  spec.params = kParams;
+  spec.params = kAllParams;
   spec.codec = codec;
   spec.noise = kind;
   spec.magnitudes = magnitudes;
@@ -123,29 +119,29 @@ RoundSpec SpecOf(CodecId codec, NoiseKind kind, const Bytes& magnitudes) {
 
 TEST(Magnitudes, TravelAndAreSummed) {
   const Bytes bytes = MagnitudeBytes(kTensors);
-  for (const NoiseKind kind : kKinds) {
+  for (const NoiseKind kind : kNoiseKinds) {
     for (const CodecId codec : {CodecId::kMrnBinary, CodecId::kMrnSigned}) {
       const RoundSpec spec = SpecOf(codec, kind, bytes);
       Aggregator sum = Aggregator::Create(spec).value();
-      std::vector<double> mean(kParams);
+      std::vector<double> mean(kAllParams);
       for (uint64_t client = 0; client < 3; ++client) {
         const Noise noise{kind, 0, client, MagnitudesView(bytes)};
         EncodeOptions options;
         options.entropy = client != 1;
         const Bytes frame = EncodeFrame(HeaderOf(codec, noise, client), options,
-                                        Normal(client, kParams, 0.01f), {})
+                                        Normal(client, kAllParams, 0.01f), {})
                                 .value();
         const FrameView view = ParseFrame(frame).value();
         EXPECT_EQ(view.noise.magnitudes, MagnitudesView(bytes));
         EXPECT_EQ(view.noise.magnitude, 0);
-        std::vector<float> update(kParams);
+        std::vector<float> update(kAllParams);
         DecodeUpdate(view, update);
-        for (size_t i = 0; i < kParams; ++i) mean[i] += update[i] / 3.0;
+        for (size_t i = 0; i < kAllParams; ++i) mean[i] += update[i] / 3.0;
         ASSERT_TRUE(sum.Add(frame).ok());
       }
-      std::vector<float> weights(kParams);
+      std::vector<float> weights(kAllParams);
       ASSERT_TRUE(sum.Finish(weights, {}, 2).ok());
-      for (size_t i = 0; i < kParams; ++i) {
+      for (size_t i = 0; i < kAllParams; ++i) {
         EXPECT_NEAR(weights[i], mean[i], 1e-7) << i;
       }
     }
@@ -157,7 +153,7 @@ TEST(Magnitudes, OthersThanTheRoundsAreRefused) {
   std::vector<TensorMagnitude> others = kTensors;
   others[2].magnitude = 0.021f;
   const Bytes other_bytes = MagnitudeBytes(others);
-  const std::vector<float> update(kParams);
+  const std::vector<float> update(kAllParams);
   const NoiseKind kind = NoiseKind::kBernoulli;
   Aggregator sum =
       Aggregator::Create(SpecOf(CodecId::kMrnBinary, kind, bytes)).value();
@@ -170,16 +166,16 @@ TEST(Magnitudes, OthersThanTheRoundsAreRefused) {
   }
   // Nor do they fit another model.
   RoundSpec spec = SpecOf(CodecId::kMrnBinary, kind, bytes);
-  spec.params = kParams + 1;
+  spec.params = kAllParams + 1;
   EXPECT_FALSE(Aggregator::Create(spec).ok());
-  spec.params = kParams;
+  spec.params = kAllParams;
   spec.max_abs_value = 0.4f;  // below the first tensor's
   EXPECT_FALSE(Aggregator::Create(spec).ok());
 }
 
 TEST(Magnitudes, WhatAFrameMayNotSay) {
   const Bytes good = MagnitudeBytes(kTensors);
-  const std::vector<float> update(kParams);
+  const std::vector<float> update(kAllParams);
   const auto encode = [&](CodecId codec, const Noise& noise) {
     return EncodeFrame(HeaderOf(codec, noise, 1), {}, update, {});
   };
@@ -222,10 +218,10 @@ TEST(Magnitudes, WhatAFrameMayNotSay) {
   EXPECT_EQ(ParseFrame(twice).error().code, ErrorCode::kBadFormat);
   // More tensors than an extension has room for.
   const Bytes many =
-      MagnitudeBytes(std::vector<uint32_t>(kParams + 5000, 1), 0.01f);
+      MagnitudeBytes(std::vector<uint32_t>(kAllParams + 5000, 1), 0.01f);
   EXPECT_FALSE(EncodeFrame(
       HeaderOf(CodecId::kMrnBinary, {kind, 0, 1, MagnitudesView(many)}, 1), {},
-      std::vector<float>(kParams + 5000), {}));
+      std::vector<float>(kAllParams + 5000), {}));
 }
 
 // Binary: the ones. Signed: as many as a binary mask of this noise has, on
@@ -234,9 +230,9 @@ TEST(Magnitudes, WhatIsCounted) {
   constexpr uint32_t kLength = 1 << 16;
   const Bytes bytes = MagnitudeBytes(std::vector<uint32_t>{3, kLength}, 0.01f);
   const std::vector<float> update = Normal(5, kLength + 3, 0.002f);
-  for (const NoiseKind kind : kKinds) {
+  for (const NoiseKind kind : kNoiseKinds) {
     uint64_t of_mask[2];
-    for (const MaskKind mask : kMasks) {
+    for (const MaskKind mask : kMaskKinds) {
       const Masking masking{.kind = mask,
                             .noise = {kind, 0, 9, MagnitudesView(bytes)}};
       Bytes bits(BytesForBits(update.size()));
@@ -282,8 +278,8 @@ TEST(SteerMagnitudes, KnownAnswers) {
 // Masks of updates that do not react come to the target share, from far off.
 TEST(SteerMagnitudes, ComesToTheTarget) {
   constexpr uint32_t kLength = 1 << 15;
-  for (const NoiseKind kind : kKinds) {
-    for (const MaskKind mask : kMasks) {
+  for (const NoiseKind kind : kNoiseKinds) {
+    for (const MaskKind mask : kMaskKinds) {
       Bytes bytes = MagnitudeBytes(std::vector<uint32_t>{kLength}, 0.01f);
       uint64_t beyond[1];
       for (uint64_t round = 0; round < 12; ++round) {

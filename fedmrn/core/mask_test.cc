@@ -9,14 +9,10 @@
 namespace fedmrn {
 namespace {
 
-constexpr MaskKind kMasks[] = {MaskKind::kBinary, MaskKind::kSigned};
-constexpr NoiseKind kNoises[] = {NoiseKind::kUniform, NoiseKind::kGaussian,
-                                 NoiseKind::kBernoulli};
-
 std::vector<Masking> AllMaskings() {
   std::vector<Masking> all;
-  for (MaskKind mask : kMasks) {
-    for (NoiseKind noise : kNoises) {
+  for (MaskKind mask : kMaskKinds) {
+    for (NoiseKind noise : kNoiseKinds) {
       for (bool stochastic : {true, false}) {
         for (bool progressive : {true, false}) {
           all.push_back(
@@ -108,8 +104,8 @@ float Clip(MaskKind mask, float u, float n) {
 TEST(FinalMask, IsUnbiased) {
   constexpr size_t kParams = 4096;
   constexpr int kSeeds = 4000;
-  for (MaskKind mask : kMasks) {
-    for (NoiseKind kind : kNoises) {
+  for (MaskKind mask : kMaskKinds) {
+    for (NoiseKind kind : kNoiseKinds) {
       Masking masking{mask, true, false, {kind, 0.01f, 0}, 0};
       const std::vector<float> u = Normal(77, kParams, 0.008f);
       std::vector<float> n(kParams);
@@ -139,7 +135,7 @@ TEST(FinalMask, IsUnbiased) {
 TEST(MaskedStep, IsUnbiasedAndMasksTheRightShare) {
   constexpr size_t kParams = 2048;
   constexpr int kDraws = 4000;
-  for (MaskKind mask : kMasks) {
+  for (MaskKind mask : kMaskKinds) {
     for (uint32_t step : {1u, 5u, 10u}) {
       Masking masking{mask, true, true, {NoiseKind::kUniform, 0.01f, 9}, 0};
       const std::vector<float> w(kParams, 0.0f);
@@ -175,7 +171,7 @@ TEST(MaskedStep, IsUnbiasedAndMasksTheRightShare) {
 TEST(FinalMask, DeterministicIsTheSignRule) {
   const std::vector<float> u = SomeUpdates(3000);
   std::vector<float> n(u.size());
-  for (MaskKind mask : kMasks) {
+  for (MaskKind mask : kMaskKinds) {
     const Masking masking{mask, false, true, {NoiseKind::kGaussian, 1, 4}, 0};
     NoiseValues(masking.noise, 0, n);
     Bytes bits(BytesForBits(u.size()));

@@ -10,12 +10,9 @@
 namespace fedmrn {
 namespace {
 
-constexpr NoiseKind kKinds[] = {NoiseKind::kUniform, NoiseKind::kGaussian,
-                                NoiseKind::kBernoulli};
-
 TEST(Noise, VectorsEqualDefinition) {
   ForEachTarget([] {
-    for (NoiseKind kind : kKinds) {
+    for (NoiseKind kind : kNoiseKinds) {
       const Noise noise{kind, 0.01f, 0xfeedfacecafebeef};
       for (uint64_t first : {uint64_t{0}, uint64_t{5}, uint64_t{1021},
                              (uint64_t{1} << 36) - 3}) {
@@ -114,7 +111,7 @@ TEST(Noise, HasTheMomentsOfItsDistribution) {
 
 TEST(Noise, StaysInItsRange) {
   std::vector<float> values(1 << 16);
-  for (NoiseKind kind : kKinds) {
+  for (NoiseKind kind : kNoiseKinds) {
     const Noise noise{kind, 0.005f, 3};
     NoiseValues(noise, 0, values);
     const float most = static_cast<float>(MaxOdd(kind)) *

@@ -11,7 +11,7 @@
 namespace fedmrn {
 namespace {
 
-const std::vector<uint32_t> kTensors = {64, 100, 36};
+const std::vector<uint32_t> kLengths = {64, 100, 36};
 constexpr size_t kValues = 200;
 
 struct Section {
@@ -35,7 +35,7 @@ struct Section {
 
   Bytes Coded(uint64_t dither) const {
     Bytes out;
-    AppendDeltas(dither, kTensors, reference, values, out);
+    AppendDeltas(dither, kLengths, reference, values, out);
     return out;
   }
 };
@@ -56,7 +56,7 @@ TEST(PlainDelta, IsWithinHalfAStepAndSmall) {
   std::vector<float> out(kValues);
   ReadDeltas(9, coded, section.reference, out);
   size_t first = 0;
-  for (const uint32_t length : kTensors) {
+  for (const uint32_t length : kLengths) {
     const double step = Rms(section, first, length) / 8;
     for (size_t i = first; i < first + length; ++i) {
       EXPECT_LE(std::fabs(double{out[i]} - double{section.values[i]}),
@@ -143,7 +143,7 @@ TEST(PlainDelta, TravelsInAFrame) {
   header.noise = {NoiseKind::kUniform, 0.01f, 3};
   header.plain_kind = PlainKind::kDelta;
   EncodeOptions options;
-  options.plain_segments = kTensors;
+  options.plain_segments = kLengths;
   const std::vector<float> update = Normal(1, 500, 0.004f);
   EXPECT_FALSE(EncodeFrame(header, options, update, section.values).ok())
       << "without a reference";

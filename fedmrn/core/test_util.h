@@ -21,6 +21,10 @@
 
 namespace fedmrn {
 
+inline constexpr NoiseKind kNoiseKinds[] = {
+    NoiseKind::kUniform, NoiseKind::kGaussian, NoiseKind::kBernoulli};
+inline constexpr MaskKind kMaskKinds[] = {MaskKind::kBinary, MaskKind::kSigned};
+
 // Runs `test` once for every SIMD target that this CPU can run.
 inline void ForEachTarget(const std::function<void()>& test) {
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {

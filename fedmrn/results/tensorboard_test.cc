@@ -131,7 +131,7 @@ std::vector<Event> ParseRecords(ByteView bytes) {
   return events;
 }
 
-std::vector<RoundRow> Rows() {
+std::vector<RoundRow> EventRows() {
   std::vector<RoundRow> rows(2);
   rows[0] = {.round = 1,
              .uplink_bytes = 500'000,
@@ -154,7 +154,7 @@ std::vector<RoundRow> Rows() {
 
 TEST(TensorBoard, EventsReadBack) {
   const std::vector<Event> events =
-      ParseRecords(TensorBoardEvents(Rows(), 1'700'000'000));
+      ParseRecords(TensorBoardEvents(EventRows(), 1'700'000'000));
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0].file_version, "brain.Event:2");
   EXPECT_EQ(events[0].wall_time, 1'700'000'000);
@@ -181,7 +181,7 @@ TEST(TensorBoard, EventsReadBack) {
 }
 
 TEST(TensorBoard, MoreRowsOnlyAppend) {
-  const std::vector<RoundRow> rows = Rows();
+  const std::vector<RoundRow> rows = EventRows();
   const Bytes less = TensorBoardEvents(std::span(rows).first(1), 7);
   const Bytes more = TensorBoardEvents(rows, 7);
   ASSERT_LT(less.size(), more.size());
@@ -198,7 +198,7 @@ TEST(TensorBoard, OneFileForAWholeRun) {
   namespace fs = std::filesystem;
   const fs::path folder =
       fs::path(testing::TempDir()) / ("tb" + std::to_string(getpid()));
-  const std::vector<RoundRow> rows = Rows();
+  const std::vector<RoundRow> rows = EventRows();
   const std::string tb = folder / "new" / "tb";
   const Bytes events = TensorBoardEvents(rows, 7);
   ASSERT_TRUE(

@@ -8,7 +8,7 @@
 namespace fedmrn::sim {
 namespace {
 
-std::vector<results::RoundRow> Rows(const std::vector<double>& scores) {
+std::vector<results::RoundRow> ScoredRows(const std::vector<double>& scores) {
   std::vector<results::RoundRow> rows(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
     rows[i].round = static_cast<uint32_t>(i) + 1;
@@ -47,13 +47,13 @@ TEST(EndingTest, TheFirstKeyThatEndsIt) {
       {patience, {none, none, none, none}, 0, ""},
   };
   for (const Case& c : cases) {
-    const auto ending = EndingOf(c.rounds, Rows(c.scores));
+    const auto ending = EndingOf(c.rounds, ScoredRows(c.scores));
     EXPECT_EQ(ending.has_value(), c.round > 0);
     if (!ending) continue;
     EXPECT_EQ(ending->round, c.round);
     EXPECT_EQ(ending->key, c.key);
   }
-  EXPECT_EQ(EndingOf(patience, Rows({0.1, 0.4, 0.3, 0.4}))->why,
+  EXPECT_EQ(EndingOf(patience, ScoredRows({0.1, 0.4, 0.3, 0.4}))->why,
             "no round after 2 was better than its 0.4, rounds.patience is 2");
 }
 

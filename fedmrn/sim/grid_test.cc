@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-constexpr char kExample[] = R"(summary = "Two methods, two partitions"
+constexpr char kGridExample[] = R"(summary = "Two methods, two partitions"
 [data]
 name = "synthetic"
 [rounds]
@@ -40,13 +40,14 @@ Result<Grid> Parse(std::string_view text, const GridOptions& options = {}) {
   return ParseGrid(text, "g.toml", options);
 }
 
-Grid MustParse(std::string_view text, const GridOptions& options = {}) {
+Grid MustParseGrid(std::string_view text, const GridOptions& options = {}) {
   Result<Grid> grid = Parse(text, options);
   EXPECT_TRUE(grid.ok()) << grid.error().message;
   return grid.ok() ? *grid : Grid{};
 }
 
-std::string Mistakes(std::string_view text, const GridOptions& options = {}) {
+std::string GridMistakes(std::string_view text,
+                         const GridOptions& options = {}) {
   const Result<Grid> grid = Parse(text, options);
   return grid.ok() ? "" : grid.error().message;
 }
@@ -58,7 +59,7 @@ Names RunNames(const Grid& grid) {
 }
 
 TEST(GridTest, AxesInTheOrderOfTheFile) {
-  const Grid grid = MustParse(kExample);
+  const Grid grid = MustParseGrid(kGridExample);
   EXPECT_EQ(grid.summary, "Two methods, two partitions");
   EXPECT_EQ(grid.profile, "quick");
   EXPECT_EQ(grid.profiles, (Names{"quick", "paper"}));
@@ -72,7 +73,8 @@ TEST(GridTest, AxesInTheOrderOfTheFile) {
 }
 
 TEST(GridTest, ProfilesWinOverVariantsAndSettingsOverAll) {
-  const Grid grid = MustParse(kExample, {.settings = {"rounds.count=9"}});
+  const Grid grid =
+      MustParseGrid(kGridExample, {.settings = {"rounds.count=9"}});
   const Config& fedmrn = grid.runs[2].config;
   EXPECT_EQ(fedmrn.data.name, "synthetic");
   EXPECT_EQ(fedmrn.partition.kind, PartitionKind::kIid);
@@ -83,46 +85,48 @@ TEST(GridTest, ProfilesWinOverVariantsAndSettingsOverAll) {
   const Config& fedavg = grid.runs[3].config;
   EXPECT_EQ(fedavg.rounds.weight, ClientWeight::kExamples);
   EXPECT_EQ(fedavg.train.epochs, 2u);
-  EXPECT_EQ(
-      MustParse(kExample, {.profile = "paper"}).runs[2].config.train.epochs,
-      3u);
+  EXPECT_EQ(MustParseGrid(kGridExample, {.profile = "paper"})
+                .runs[2]
+                .config.train.epochs,
+            3u);
   EXPECT_EQ(fedavg.train.lr, 0.03f);
-  const Grid set = MustParse(kExample, {.settings = {"train.epochs=1"}});
+  const Grid set =
+      MustParseGrid(kGridExample, {.settings = {"train.epochs=1"}});
   for (const GridRun& run : set.runs) EXPECT_EQ(run.config.train.epochs, 1u);
 }
 
 TEST(GridTest, ProfilesChooseSeedsAndValues) {
-  const Grid grid = MustParse(kExample, {.profile = "paper"});
+  const Grid grid = MustParseGrid(kGridExample, {.profile = "paper"});
   EXPECT_EQ(RunNames(grid), (Names{"iid-fedmrn-seed7", "iid-fedmrn-seed5",
                                    "iid-fedavg-seed7", "iid-fedavg-seed5"}));
   EXPECT_EQ(grid.runs[1].config.seed, 5u);
   EXPECT_EQ(grid.runs[1].config.rounds.count, Config{}.rounds.count);
   // The command line wins over the profile's choice; a scalar replaces a list.
-  EXPECT_EQ(RunNames(MustParse(
-                kExample, {.profile = "paper",
-                           .only = {"partition=noniid", "method=fedavg,fedmrn",
-                                    "seed=5"}})),
+  EXPECT_EQ(RunNames(MustParseGrid(
+                kGridExample, {.profile = "paper",
+                               .only = {"partition=noniid",
+                                        "method=fedavg,fedmrn", "seed=5"}})),
             (Names{"noniid-fedmrn-seed5", "noniid-fedavg-seed5"}));
-  EXPECT_EQ(RunNames(MustParse(kExample, {.profile = "paper",
-                                          .only = {"method=fedavg"},
-                                          .settings = {"seed=3"}})),
+  EXPECT_EQ(RunNames(MustParseGrid(kGridExample, {.profile = "paper",
+                                                  .only = {"method=fedavg"},
+                                                  .settings = {"seed=3"}})),
             (Names{"iid-fedavg-seed3"}));
 }
 
 TEST(GridTest, NumbersAsPeopleWriteThem) {
-  EXPECT_EQ(RunNames(MustParse("[method]\nmagnitude = [0.000625, 0.0025]",
-                               {.only = {"magnitude=0.0025,0.000625"}})),
+  EXPECT_EQ(RunNames(MustParseGrid("[method]\nmagnitude = [0.000625, 0.0025]",
+                                   {.only = {"magnitude=0.0025,0.000625"}})),
             (Names{"magnitude0.000625-seed1", "magnitude0.0025-seed1"}));
 }
 
 TEST(GridTest, ListsAreAxes) {
-  const Grid grid = MustParse(R"(seed = [2, 1]
+  const Grid grid = MustParseGrid(R"(seed = [2, 1]
 train.lr = [0.10, 1]
 [method]
 noise = ["uniform", "gaussian"]
 stochastic = [true, false]
 )",
-                              {.only = {"noise=gaussian", "lr=1"}});
+                                  {.only = {"noise=gaussian", "lr=1"}});
   EXPECT_EQ(grid.axes, (Names{"lr", "noise", "stochastic", "seed"}));
   EXPECT_EQ(RunNames(grid), (Names{"lr1-gaussian-stochastictrue-seed2",
                                    "lr1-gaussian-stochastictrue-seed1",
@@ -137,44 +141,45 @@ train.epochs = 1
 train.lr = 0.5
 train.epochs = [1, 2]
 )";
-  EXPECT_EQ(RunNames(MustParse(kReplaced)),
+  EXPECT_EQ(RunNames(MustParseGrid(kReplaced)),
             (Names{"epochs1-seed1", "epochs2-seed1"}));
-  EXPECT_EQ(RunNames(MustParse(kReplaced, {.settings = {"train.epochs=4"}})),
-            (Names{"seed1"}));
+  EXPECT_EQ(
+      RunNames(MustParseGrid(kReplaced, {.settings = {"train.epochs=4"}})),
+      (Names{"seed1"}));
   // Two keys of the same name are told apart.
-  EXPECT_EQ(MustParse("data.name = [\"synthetic\", \"svhn\"]\n"
-                      "method.name = [\"fedavg\"]")
+  EXPECT_EQ(MustParseGrid("data.name = [\"synthetic\", \"svhn\"]\n"
+                          "method.name = [\"fedavg\"]")
                 .axes,
             (Names{"data.name", "method.name", "seed"}));
 }
 
 TEST(GridTest, AxesOfTheCommandLine) {
-  const Grid grid = MustParse("train.lr = 7",
-                              {.lists = {"lr=1,0.3", "method.noise=gaussian"}});
+  const Grid grid = MustParseGrid(
+      "train.lr = 7", {.lists = {"lr=1,0.3", "method.noise=gaussian"}});
   EXPECT_EQ(RunNames(grid),
             (Names{"lr1-gaussian-seed1", "lr0.3-gaussian-seed1"}));
   EXPECT_EQ(grid.runs[1].config.train.lr, 0.3f);
-  EXPECT_EQ(Mistakes("", {.lists = {"lr"}}),
+  EXPECT_EQ(GridMistakes("", {.lists = {"lr"}}),
             "--grid lr: must be KEY=VALUE,..., such as lr=1,0.3,0.1");
-  EXPECT_EQ(Mistakes("", {.lists = {"name=a"}}),
+  EXPECT_EQ(GridMistakes("", {.lists = {"name=a"}}),
             "--grid name=a: name: which one? There are data.name, model.name, "
             "method.name");
-  EXPECT_EQ(Mistakes("", {.lists = {"lrr=1,2"}}),
+  EXPECT_EQ(GridMistakes("", {.lists = {"lrr=1,2"}}),
             "--grid lrr=1,2: lrr: unknown key, did you mean train.lr?");
-  EXPECT_EQ(Mistakes("", {.lists = {"lr=1,,2"}}),
+  EXPECT_EQ(GridMistakes("", {.lists = {"lr=1,,2"}}),
             "--grid lr=1,,2: train.lr: must be a number above 0, not \"\" (in "
             "lr-seed1)");
 }
 
 TEST(GridTest, AConfigIsAGrid) {
-  const Grid grid = MustParse("[rounds]\ncount = 3\n");
+  const Grid grid = MustParseGrid("[rounds]\ncount = 3\n");
   EXPECT_EQ(grid.profile, "");
   EXPECT_EQ(RunNames(grid), Names{"seed1"});
   EXPECT_EQ(grid.runs[0].config.rounds.count, 3u);
 }
 
 TEST(GridTest, ValuesAreTakenAsTheyStand) {
-  const Grid grid = MustParse(R"([variants.dir.a]
+  const Grid grid = MustParseGrid(R"([variants.dir.a]
 data.dir = "a \"b\"\n\t\u0001\u007f 'c' \\ é"
 [variants.dir.b]
 data.dir = '''
@@ -277,28 +282,28 @@ TEST(GridTest, MistakesNameTheirLineOnce) {
        "list",
        {.settings = {"train.lr=[1, 2]"}}},
       {"", "--profile p: g.toml has no profiles", {.profile = "p"}},
-      {kExample,
+      {kGridExample,
        "--profile slow: g.toml has the profiles quick, paper",
        {.profile = "slow"}},
-      {kExample,
+      {kGridExample,
        "--only methods=fedavg: there is no axis methods; there are "
        "partition, method, seed, did you mean method?",
        {.only = {"methods=fedavg"}}},
-      {kExample,
+      {kGridExample,
        "--only method=fedvag: method has no fedvag; it has fedmrn, "
        "fedavg, did you mean fedavg?",
        {.only = {"method=fedvag"}}},
-      {kExample,
+      {kGridExample,
        "--only method: must be AXIS=VALUE,..., such as "
        "method=fedavg,fedmrn",
        {.only = {"method"}}},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(Mistakes(c.text, c.options), c.mistakes) << c.text;
+    EXPECT_EQ(GridMistakes(c.text, c.options), c.mistakes) << c.text;
   }
   std::string many = "1";
   for (int i = 2; i <= 400; ++i) many += "," + std::to_string(i);
-  EXPECT_EQ(Mistakes("seed = [" + many + "]\ntrain.batch = [" + many + "]"),
+  EXPECT_EQ(GridMistakes("seed = [" + many + "]\ntrain.batch = [" + many + "]"),
             "g.toml: more than 100000 runs; --only narrows it");
 }
 

@@ -14,7 +14,7 @@ namespace fedmrn::sim {
 namespace {
 
 constexpr uint32_t kExamples[] = {5, 40, 1, 17, 8, 33, 16};
-constexpr uint32_t kClients = std::size(kExamples);
+constexpr uint32_t kClientCount = std::size(kExamples);
 constexpr uint32_t kRound = 2;
 
 class Hostile : public testing::Test {
@@ -54,7 +54,7 @@ class Hostile : public testing::Test {
                .value()
                .row;
     hostile_ = 0;
-    for (uint32_t client = 0; client < kClients; ++client) {
+    for (uint32_t client = 0; client < kClientCount; ++client) {
       hostile_ += client::IsHostile(config.faults, config.seed, client);
     }
     return model;
@@ -96,7 +96,7 @@ TEST_F(Hostile, LiesAreRefusedWithAReason) {
     Round({"faults.hostile=0.4", std::string("faults.attack=") + attack});
     EXPECT_GT(hostile_, 0u);
     EXPECT_EQ(row_.dropped, hostile_);
-    EXPECT_EQ(row_.clients, kClients - hostile_);
+    EXPECT_EQ(row_.clients, kClientCount - hostile_);
     EXPECT_EQ(log_.size(), hostile_);
     for (const std::string& line : log_) {
       EXPECT_NE(line.find(reason), std::string::npos) << line;
@@ -128,7 +128,7 @@ TEST_F(Hostile, AMaskMovesAWeightByItsShareOfTheNoise) {
       const GlobalModel model =
           Round({std::string("method.name=") + method, "method.magnitude=0.01",
                  "faults.hostile=1", std::string("faults.attack=") + attack});
-      EXPECT_EQ(row_.clients, kClients);
+      EXPECT_EQ(row_.clients, kClientCount);
       EXPECT_GT(Moved(model), 0);
       EXPECT_LE(Moved(model), 0.01f * 1.0001f);
     }
@@ -138,7 +138,7 @@ TEST_F(Hostile, AMaskMovesAWeightByItsShareOfTheNoise) {
     const GlobalModel model =
         Round({std::string("method.name=") + method, "faults.hostile=0.4",
                "faults.attack=inflate"});
-    EXPECT_EQ(row_.clients, kClients);
+    EXPECT_EQ(row_.clients, kClientCount);
     EXPECT_GT(Moved(model), 0.5f);
   }
 }
@@ -154,8 +154,8 @@ TEST_F(Hostile, ClippedToTheMedian) {
     const GlobalModel clipped =
         Round({name, "faults.hostile=0.4", "faults.attack=inflate",
                "rounds.clip_norm=2"});
-    EXPECT_EQ(row_.clients, kClients);
-    EXPECT_LT(2 * hostile_, kClients);
+    EXPECT_EQ(row_.clients, kClientCount);
+    EXPECT_LT(2 * hostile_, kClientCount);
     // An update of twice the median's length may have all of it in one weight.
     EXPECT_LT(Moved(clipped),
               3 * honest * std::sqrt(float{train::kFakeParams}));

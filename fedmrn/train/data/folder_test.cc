@@ -10,7 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-DataSettings Settings(const fs::path& path, const fs::path& test_path = {}) {
+DataSettings FolderSettings(const fs::path& path,
+                            const fs::path& test_path = {}) {
   DataSettings settings;
   settings.name = "folder";
   settings.path = path.string();
@@ -50,7 +51,7 @@ TEST_F(DataFolderTest, EveryTenthIsHeldOut) {
   WriteAnimals();
   Write("all/dog/notes.txt", "ignored");
   Write("all/.cache/x.png", "ignored");
-  const auto data = LoadData(Settings(dir_ / "all"));
+  const auto data = LoadData(FolderSettings(dir_ / "all"));
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->classes, 2u);
   EXPECT_EQ(data->shape, (std::vector<int64_t>{4, 4, 3}));
@@ -69,7 +70,7 @@ TEST_F(DataFolderTest, EveryTenthIsHeldOut) {
 
 TEST_F(DataFolderTest, TheFirstExamplesAreOfAllClasses) {
   WriteAnimals();
-  DataSettings settings = Settings(dir_ / "all");
+  DataSettings settings = FolderSettings(dir_ / "all");
   settings.train_examples = 5;
   const auto data = LoadData(settings);
   ASSERT_TRUE(data) << data.error().message;
@@ -92,7 +93,7 @@ TEST_F(DataFolderTest, NormalisesByTheTrainingPixels) {
     Write("test/a/" + std::to_string(red) + ".png",
           MakePng(Plain(4, 4, 200, 51, 255)));
   }
-  const auto data = LoadData(Settings(dir_ / "train", dir_ / "test"));
+  const auto data = LoadData(FolderSettings(dir_ / "train", dir_ / "test"));
   ASSERT_TRUE(data) << data.error().message;
   ASSERT_EQ(data->mean.size(), 3u);
   EXPECT_FLOAT_EQ(data->mean[0], 50.0f / 255);
@@ -108,7 +109,7 @@ TEST_F(DataFolderTest, NormalisesByTheTrainingPixels) {
 
 TEST_F(DataFolderTest, UsualSizeIs32) {
   WriteAnimals();
-  DataSettings settings = Settings(dir_ / "all");
+  DataSettings settings = FolderSettings(dir_ / "all");
   settings.image_size = 0;
   const auto data = LoadData(settings);
   ASSERT_TRUE(data) << data.error().message;
@@ -121,7 +122,7 @@ TEST_F(DataFolderTest, BadImagesAreAnErrorOrLeftOut) {
   cut.resize(cut.size() - 40);
   const std::string dog = Write("all/dog/a.JPG", cut);
   const std::string cat = Write("all/cat/j.png", "<html>");  // held out
-  DataSettings settings = Settings(dir_ / "all");
+  DataSettings settings = FolderSettings(dir_ / "all");
   const std::string error = ErrorOf(settings);
   EXPECT_TRUE(error.starts_with(dog + ": is not a sound JPEG: ")) << error;
   EXPECT_TRUE(error.ends_with("--skip-bad")) << error;
@@ -147,35 +148,35 @@ TEST_F(DataFolderTest, BadImagesAreAnErrorOrLeftOut) {
 }
 
 TEST_F(DataFolderTest, WhatIsWrongIsSaid) {
-  EXPECT_EQ(ErrorOf(Settings("")),
+  EXPECT_EQ(ErrorOf(FolderSettings("")),
             "data.path: must name a folder with a folder of images per class");
   const std::string nowhere = (dir_ / "nowhere").string();
-  EXPECT_EQ(ErrorOf(Settings(nowhere)),
+  EXPECT_EQ(ErrorOf(FolderSettings(nowhere)),
             nowhere + ": cannot be read: No such file or directory");
   fs::create_directory(dir_ / "flat");
   const std::string flat = (dir_ / "flat").string();
   Write("flat/a.png", MakePng(Plain(2, 2, 0, 0, 0)));
-  EXPECT_EQ(ErrorOf(Settings(flat)),
+  EXPECT_EQ(ErrorOf(FolderSettings(flat)),
             flat +
                 ": has 0 folders; each class's images must be in a folder of "
                 "their own in it");
   fs::create_directory(dir_ / "flat/empty");
-  EXPECT_EQ(ErrorOf(Settings(flat)),
+  EXPECT_EQ(ErrorOf(FolderSettings(flat)),
             flat + "/empty: has no .jpg, .jpeg or .png file in it");
   Write("flat/empty/a.png", MakePng(Plain(2, 2, 0, 0, 0)));
-  EXPECT_EQ(ErrorOf(Settings(flat)),
+  EXPECT_EQ(ErrorOf(FolderSettings(flat)),
             flat +
                 ": has too few images to hold out every tenth for the test: "
                 "set data.test_path");
   WriteAnimals();
   const std::string all = (dir_ / "all").string();
-  EXPECT_EQ(ErrorOf(Settings(all, flat)),
+  EXPECT_EQ(ErrorOf(FolderSettings(all, flat)),
             flat + ": must have the same class folders as " + all +
                 ", but cat is only in the latter");
-  DataSettings large = Settings(all);
+  DataSettings large = FolderSettings(all);
   large.image_size = 5000;
   EXPECT_EQ(ErrorOf(large), "data.image_size: must be at most 4096, not 5000");
-  DataSettings bad = Settings(flat, flat);
+  DataSettings bad = FolderSettings(flat, flat);
   Write("flat/empty/a.png", "text");
   bad.skip_bad = true;
   EXPECT_EQ(ErrorOf(bad),

@@ -243,19 +243,19 @@ class NpzFile {
   std::map<std::string, NpyArray> arrays_;
 };
 
-struct Loaded {
+struct LoadedNpz {
   Kind kind;
   Rows rows;
 };
 
-Result<Loaded> Load(const std::string& path) {
+Result<LoadedNpz> Load(const std::string& path) {
   Result<NpzFile> file = NpzFile::Read(path);
   if (!file) return file.error();
   Result<Kind> kind = file->KindOfArrays();
   if (!kind) return kind.error();
   Result<Rows> rows = file->TakeRows(*kind);
   if (!rows) return rows.error();
-  return Loaded{std::move(*kind), std::move(*rows)};
+  return LoadedNpz{std::move(*kind), std::move(*rows)};
 }
 
 // Which rows of which file are the examples.
@@ -377,7 +377,7 @@ Result<Data> LoadNpz(const DataSet& set, const DataSettings& settings) {
     return Error{ErrorCode::kBadValue,
                  "data.path: must name an .npz file with arrays x and y"};
   }
-  Result<Loaded> loaded = Load(settings.path);
+  Result<LoadedNpz> loaded = Load(settings.path);
   if (!loaded) return loaded.error();
   const Kind kind = loaded->kind;
   Part train, test;

@@ -49,8 +49,8 @@ std::vector<T> Counting(size_t count) {
   return values;
 }
 
-DataSettings Settings(const std::string& path,
-                      const std::string& test_path = {}) {
+DataSettings NpzSettings(const std::string& path,
+                         const std::string& test_path = {}) {
   DataSettings settings;
   settings.name = "npz";
   settings.path = path;
@@ -89,7 +89,7 @@ class NpzTest : public FolderTest {
   // What is said of these arrays, without the file's name.
   std::string Complaint(const Members& arrays) const {
     const std::string path = WriteNpz("bad.npz", arrays);
-    const auto data = LoadData(Settings(path));
+    const auto data = LoadData(NpzSettings(path));
     if (data) return "";
     const std::string& message = data.error().message;
     EXPECT_TRUE(message.starts_with(path + ": ")) << message;
@@ -132,8 +132,8 @@ TEST_F(NpzTest, ReadsEveryTypeAndVersion) {
 }
 
 TEST_F(NpzTest, NumbersAndClasses) {
-  const auto data =
-      LoadData(Settings(WriteNpz("a.npz", {{"x", kNumbers}, {"y", kLabels}})));
+  const auto data = LoadData(
+      NpzSettings(WriteNpz("a.npz", {{"x", kNumbers}, {"y", kLabels}})));
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->input, Input::kNumbers);
   EXPECT_EQ(data->target, Target::kClass);
@@ -162,7 +162,7 @@ TEST_F(NpzTest, AFileOfTestExamplesAndTheFirstOnes) {
   const std::string test = WriteNpz(
       "b.npz", {{"x", Npy<double>("<f8", "(3, 2)", {1, 2, 3, 4, 5, 6})},
                 {"y", Npy<uint8_t>("|u1", "(3, 1)", {0, 30, 1})}});
-  DataSettings settings = Settings(train, test);
+  DataSettings settings = NpzSettings(train, test);
   settings.train_examples = 15;
   settings.test_examples = 2;
   const auto data = LoadData(settings);
@@ -182,7 +182,7 @@ TEST_F(NpzTest, AFileOfTestExamplesAndTheFirstOnes) {
 }
 
 TEST_F(NpzTest, Images) {
-  const auto grey = LoadData(Settings(WriteNpz(
+  const auto grey = LoadData(NpzSettings(WriteNpz(
       "a.npz",
       {{"x", Npy<uint8_t>("|u1", "(20, 2, 3)", Counting<uint8_t>(120))},
        {"y", kLabels}})));
@@ -196,7 +196,7 @@ TEST_F(NpzTest, Images) {
   grey->train_batch(second, {}, batch);
   EXPECT_EQ(batch.shape, (std::vector<int64_t>{1, 2, 3, 1}));
   EXPECT_FLOAT_EQ(batch.x[5], 11.0f / 255);
-  const auto colour = LoadData(Settings(WriteNpz(
+  const auto colour = LoadData(NpzSettings(WriteNpz(
       "a.npz",
       {{"x", Npy<uint8_t>("|u1", "(20, 1, 1, 3)", Counting<uint8_t>(60))},
        {"y", kLabels}})));
@@ -210,7 +210,7 @@ TEST_F(NpzTest, ClassesOfPixels) {
   std::vector<int32_t> classes(80, 2);
   std::copy_n(std::begin({255, 4, 4, 1}), 4, classes.begin());
   std::fill(classes.end() - 4, classes.end(), 255);
-  const auto data = LoadData(Settings(WriteNpz(
+  const auto data = LoadData(NpzSettings(WriteNpz(
       "a.npz",
       {{"x", Npy<uint8_t>("|u1", "(20, 2, 2, 1)", Counting<uint8_t>(80))},
        {"y", Npy<int32_t>("<i4", "(20, 2, 2)", classes)}})));
@@ -228,7 +228,7 @@ TEST_F(NpzTest, ClassesOfPixels) {
 
   std::vector<int32_t> single(20, 255);
   single[19] = 1;
-  const auto dots = LoadData(Settings(WriteNpz(
+  const auto dots = LoadData(NpzSettings(WriteNpz(
       "b.npz", {{"x", Npy<uint8_t>("|u1", "(20, 1, 1)", Counting<uint8_t>(20))},
                 {"y", Npy<int32_t>("<i4", "(20, 1, 1)", single)}})));
   ASSERT_TRUE(dots) << dots.error().message;
@@ -237,7 +237,7 @@ TEST_F(NpzTest, ClassesOfPixels) {
 }
 
 TEST_F(NpzTest, TokensAndClients) {
-  const auto data = LoadData(Settings(WriteNpz(
+  const auto data = LoadData(NpzSettings(WriteNpz(
       "a.npz", {{"x", Npy<int16_t>("<i2", "(20, 3)", Counting<int16_t>(60))},
                 {"y", kLabels},
                 {"client",
@@ -255,7 +255,7 @@ TEST_F(NpzTest, TokensAndClients) {
 }
 
 TEST_F(NpzTest, NumbersForNumbers) {
-  const auto data = LoadData(Settings(WriteNpz(
+  const auto data = LoadData(NpzSettings(WriteNpz(
       "a.npz",
       {{"x", Npy<float>("<f4", "(20,)", Counting<float>(20))},
        {"y", Npy<double>("<f8", "(20, 1, 2)", Counting<double>(40))}})));
@@ -275,7 +275,7 @@ TEST_F(NpzTest, NumbersForNumbers) {
 
 // Written by NumPy 1.24: savez_compressed and savez.
 TEST_F(NpzTest, NumpysOwnFiles) {
-  const auto images = LoadData(Settings(FEDMRN_TESTDATA "/npz/images.npz"));
+  const auto images = LoadData(NpzSettings(FEDMRN_TESTDATA "/npz/images.npz"));
   ASSERT_TRUE(images) << images.error().message;
   EXPECT_EQ(images->input, Input::kImages);
   EXPECT_EQ(images->shape, (std::vector<int64_t>{2, 3, 3}));
@@ -287,7 +287,8 @@ TEST_F(NpzTest, NumpysOwnFiles) {
   EXPECT_EQ(batch.labels, (std::vector<int32_t>{9 % 3}));
   EXPECT_FLOAT_EQ(batch.x[17], 179.0f / 255);
 
-  const auto numbers = LoadData(Settings(FEDMRN_TESTDATA "/npz/numbers.npz"));
+  const auto numbers =
+      LoadData(NpzSettings(FEDMRN_TESTDATA "/npz/numbers.npz"));
   ASSERT_TRUE(numbers) << numbers.error().message;
   EXPECT_EQ(numbers->input, Input::kNumbers);
   EXPECT_EQ(numbers->target, Target::kNumbers);
@@ -316,7 +317,7 @@ TEST_F(NpzTest, ClientsMayHaveNames) {
   }
   for (const Bytes& clients : {Npy<uint32_t>("<U3", "(20,)", wide),
                                Npy<uint8_t>("|S3", "(20,)", narrow)}) {
-    const auto data = LoadData(Settings(WriteNpz(
+    const auto data = LoadData(NpzSettings(WriteNpz(
         "a.npz", {{"x", kNumbers}, {"y", kLabels}, {"client", clients}})));
     ASSERT_TRUE(data) << data.error().message;
     EXPECT_EQ(data->clients, expected);
@@ -325,7 +326,7 @@ TEST_F(NpzTest, ClientsMayHaveNames) {
 
 TEST_F(NpzTest, DoubtsAreTold) {
   const auto notes = [&](Bytes x, Bytes y) {
-    const auto data = LoadData(Settings(
+    const auto data = LoadData(NpzSettings(
         WriteNpz("a.npz", {{"x", std::move(x)}, {"y", std::move(y)}})));
     EXPECT_TRUE(data) << data.error().message;
     std::string all;
@@ -464,14 +465,14 @@ TEST_F(NpzTest, WhatIsWrongIsSaid) {
               "array x has a header that cannot be understood")
         << header;
   }
-  EXPECT_EQ(LoadData(Settings("")).error().message,
+  EXPECT_EQ(LoadData(NpzSettings("")).error().message,
             "data.path: must name an .npz file with arrays x and y");
   const std::string nowhere = (dir_ / "nowhere.npz").string();
-  EXPECT_EQ(LoadData(Settings(nowhere)).error().message,
+  EXPECT_EQ(LoadData(NpzSettings(nowhere)).error().message,
             nowhere + ": cannot be read: No such file or directory");
-  EXPECT_FALSE(LoadData(Settings(dir_.string())));
+  EXPECT_FALSE(LoadData(NpzSettings(dir_.string())));
   const std::string text = Write("text.npz", "x,y\n1,2\n");
-  EXPECT_TRUE(LoadData(Settings(text))
+  EXPECT_TRUE(LoadData(NpzSettings(text))
                   .error()
                   .message.starts_with(text + ": is not a sound .npz file: "));
 }
@@ -482,7 +483,7 @@ TEST_F(NpzTest, TestExamplesMustBeOfTheSameKind) {
   const std::string test = WriteNpz(
       "b.npz", {{"x", Npy<float>("<f4", "(20, 3)", Counting<float>(60))},
                 {"y", kLabels}});
-  const auto data = LoadData(Settings(train, test));
+  const auto data = LoadData(NpzSettings(train, test));
   ASSERT_FALSE(data);
   EXPECT_EQ(data.error().message,
             test + ": has arrays of other types or shapes than " + train);
@@ -495,7 +496,7 @@ TEST_F(NpzTest, DamagedFiles) {
         ReadAll(WriteNpz("a.npz", {{"x", kNumbers}, {"y", kLabels}}, deflate));
     for (size_t size = 0; size < sound.size(); size += 7) {
       EXPECT_FALSE(
-          LoadData(Settings(Write("cut.npz", ByteView(sound).first(size)))))
+          LoadData(NpzSettings(Write("cut.npz", ByteView(sound).first(size)))))
           << size;
     }
     Random random({1, Purpose::kSynthetic, 0});
@@ -503,7 +504,7 @@ TEST_F(NpzTest, DamagedFiles) {
       Bytes file = sound;
       file[random.Below(file.size())] ^=
           static_cast<uint8_t>(1 + random.Below(255));
-      const auto data = LoadData(Settings(Write("flip.npz", file)));
+      const auto data = LoadData(NpzSettings(Write("flip.npz", file)));
       if (!data) continue;
       Batch batch;
       data->test_batch(0, 2, batch);

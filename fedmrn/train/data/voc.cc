@@ -25,7 +25,7 @@
 namespace fedmrn::train {
 namespace {
 
-constexpr uint32_t kClasses = 20;
+constexpr uint32_t kVocClasses = 20;
 constexpr uint8_t kVoid = 255;  // of a mask; 0 is the background
 constexpr uint32_t kTestMultiple = 32;
 constexpr std::array<float, 3> kMean = {.3257f, .3690f, .3223f};
@@ -102,10 +102,10 @@ Result<Pair> ReadPair(const Files& files) {
                          files.image + " has " + size(*image));
   }
   for (const uint8_t raw : mask->pixels) {
-    if (raw > kClasses && raw != kVoid) {
+    if (raw > kVocClasses && raw != kVoid) {
       return FileError(ErrorCode::kBadValue, files.mask,
                        "has a pixel of class " + std::to_string(raw) +
-                           "; there are 0 to " + std::to_string(kClasses) +
+                           "; there are 0 to " + std::to_string(kVocClasses) +
                            " and 255");
     }
   }
@@ -114,7 +114,7 @@ Result<Pair> ReadPair(const Files& files) {
 
 // Nothing if no pixel has a class.
 std::optional<uint16_t> CommonestClass(const Picture& mask) {
-  std::array<uint64_t, kClasses> counts{};
+  std::array<uint64_t, kVocClasses> counts{};
   for (const uint8_t raw : mask.pixels) {
     if (ClassOf(raw) != kNoClass) ++counts[static_cast<size_t>(ClassOf(raw))];
   }
@@ -298,7 +298,7 @@ Result<Data> LoadVoc(const DataSet& set, const DataSettings& settings) {
   data.input = Input::kImages;
   data.target = Target::kPixelClasses;
   data.shape = {settings.crop, settings.crop, 3};
-  data.classes = kClasses;
+  data.classes = kVocClasses;
   data.mean.assign(kMean.begin(), kMean.end());
   data.std.assign(kStd.begin(), kStd.end());
   data.train_examples = train->size();

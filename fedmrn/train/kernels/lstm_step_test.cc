@@ -11,9 +11,9 @@ namespace {
 constexpr size_t kTokens = 5;
 
 // What one step forward and back gives.
-struct Results {
+struct StepResults {
   // Not a number where nothing is written.
-  explicit Results(size_t values)
+  explicit StepResults(size_t values)
       : gates(kLstmGates * values, NAN), c(values, NAN), h(values, NAN) {}
 
   std::vector<float> gates, c, h;
@@ -21,8 +21,8 @@ struct Results {
 };
 
 template <typename Forward, typename Backward>
-Results All(const LstmShape& shape, bool first, Forward forward,
-            Backward backward) {
+StepResults All(const LstmShape& shape, bool first, Forward forward,
+                Backward backward) {
   const size_t values = shape.rows * shape.units;
   const size_t weights = kLstmGates * shape.units * shape.units;
   const size_t table = kTokens * kLstmGates * shape.units;
@@ -38,7 +38,7 @@ Results All(const LstmShape& shape, bool first, Forward forward,
     tokens[row] = static_cast<int32_t>(row * row % kTokens);
   }
   std::vector<float> scratch(LstmScratchFloats(shape), NAN);
-  Results r(values);
+  StepResults r(values);
   LstmStep step{tokens.data(),
                 first ? nullptr : h.data(),
                 first ? nullptr : c.data(),
@@ -56,7 +56,7 @@ Results All(const LstmShape& shape, bool first, Forward forward,
            scratch.data());
 
   // The gates themselves are for the backward pass only.
-  Results unkept(values);
+  StepResults unkept(values);
   step.gates = nullptr;
   step.c = unkept.c.data();
   step.h = unkept.h.data();
@@ -74,10 +74,10 @@ TEST(LstmStep, EqualsDefinitionOnEveryTarget) {
     for (const bool first : {false, true}) {
       SCOPED_TRACE(testing::Message() << shape.rows << " rows, " << shape.units
                                       << " units, first " << first);
-      const Results plain =
+      const StepResults plain =
           All(shape, first, ref::LstmForward, ref::LstmBackward);
       ForEachTarget([&] {
-        const Results vector = All(shape, first, LstmForward, LstmBackward);
+        const StepResults vector = All(shape, first, LstmForward, LstmBackward);
         ExpectClose(vector.gates, plain.gates, 2e-6);
         ExpectClose(vector.c, plain.c, 2e-6);
         ExpectClose(vector.h, plain.h, 2e-6);
@@ -104,7 +104,7 @@ TEST(LstmStep, KeepsRelativeAccuracy) {
     const double gate = 1 / (1 + std::exp(-double{z}));
     const double c = gate * std::tanh(double{z});
     ForEachTarget([&] {
-      Results r(kPanel);
+      StepResults r(kPanel);
       std::vector<float> scratch(LstmScratchFloats(shape), NAN);
       LstmForward(
           shape, packed, table.data(),

@@ -10,17 +10,17 @@ namespace fedmrn::train {
 namespace {
 
 // What the three functions give, one after the other.
-struct Results {
+struct BlockResults {
   std::vector<float> mean, variance, y, picked, dx, dgamma, dbeta;
 };
 
 template <typename Moments, typename Forward, typename Backward>
-Results All(const Activation& in, const Activation& out, uint32_t group,
-            Moments moments, Forward forward, Backward backward) {
+BlockResults All(const Activation& in, const Activation& out, uint32_t group,
+                 Moments moments, Forward forward, Backward backward) {
   const std::vector<float> x = Normal(1, in.size()), dy = Normal(2, out.size());
   const std::vector<float> scale = Normal(3, in.channels),
                            shift = Normal(4, in.channels);
-  Results r;
+  BlockResults r;
   for (auto* v : {&r.mean, &r.variance, &r.dgamma, &r.dbeta}) {
     v->resize(in.channels);
   }
@@ -53,12 +53,12 @@ TEST(NormPool, VectorsEqualDefinition) {
           Activation out = in;
           out.block = out_block;
           if (pool) out.height /= 2, out.width /= 2;
-          const Results plain =
+          const BlockResults plain =
               All(in, out, group, ref::ChannelMoments, ref::NormReluPool,
                   ref::NormReluPoolGradient);
           ForEachTarget([&] {
-            const Results vector = All(in, out, group, ChannelMoments,
-                                       NormReluPool, NormReluPoolGradient);
+            const BlockResults vector = All(in, out, group, ChannelMoments,
+                                            NormReluPool, NormReluPoolGradient);
             ExpectClose(vector.mean, plain.mean, 1e-5);
             ExpectClose(vector.variance, plain.variance, 1e-5);
             ExpectClose(vector.y, plain.y, 1e-6);

@@ -225,9 +225,9 @@ TEST(FedMrn, IsTheLoopOfThePaper) {
         for (uint32_t tau = 1; tau <= 9; ++tau) {
           SCOPED_TRACE(tau);
           const FakeStep& step = client.steps[tau - 1];
-          ref::MaskedStep(masking, {tau, 9, 0.25f}, w,
-                          tau == 1 ? std::span<const float>() : gradient, u,
-                          effective);
+          fedmrn::ref::MaskedStep(
+              masking, {tau, 9, 0.25f}, w,
+              tau == 1 ? std::span<const float>() : gradient, u, effective);
           ExpectSameBits(step.coded, effective);
           ExpectSameBits(step.plain, plain);
           learner.Gradient(step.examples, {}, effective, plain, gradient,
@@ -331,7 +331,8 @@ TEST(FedMrn, FrameIsNoiseTimesMask) {
       DecodeUpdate(*frame, update);
       NoiseValues(header.noise, 0, noise);
       Bytes bits(BytesForBits(kFakeParams));
-      ref::FinalMask(client.MaskingOf(c.kind), client.local.update, bits);
+      fedmrn::ref::FinalMask(client.MaskingOf(c.kind), client.local.update,
+                             bits);
       size_t ones = 0;
       for (size_t i = 0; i < kFakeParams; ++i) {
         const bool one = TestBit(bits.data(), i);

@@ -20,7 +20,7 @@
 namespace fedmrn::train {
 namespace {
 
-constexpr uint32_t kClasses = 20;
+constexpr uint32_t kVocClasses = 20;
 constexpr int64_t kSide = 64;
 
 Data MakeData() {
@@ -29,7 +29,7 @@ Data MakeData() {
   data.input = Input::kImages;
   data.target = Target::kPixelClasses;
   data.shape = {kSide, kSide, 3};
-  data.classes = kClasses;
+  data.classes = kVocClasses;
   data.mean = {0.3f, 0.4f, 0.3f};
   data.std = {0.2f, 0.2f, 0.25f};
   return data;
@@ -56,12 +56,12 @@ Result<Model> Make(const ModelSettings& settings, const Data& data) {
 }
 
 // A model with its values and room for gradients.
-struct Made {
+struct MadeBiSeNet {
   Model model;
   std::vector<float> coded, plain, coded_gradient, plain_gradient;
   std::unique_ptr<Network> network;
 
-  explicit Made(ModelSettings settings = {}, uint64_t seed = 1) {
+  explicit MadeBiSeNet(ModelSettings settings = {}, uint64_t seed = 1) {
     settings.name = "bisenetv2";
     Result<Model> made = Make(settings, MakeData());
     if (!made) {
@@ -101,7 +101,7 @@ struct Made {
 };
 
 TEST(BiSeNetV2, HasThePublishedNumberOfWeights) {
-  const Made made;
+  const MadeBiSeNet made;
   std::map<std::string, uint64_t> parts;
   for (const TensorLayout& tensor : made.model.layout.tensors) {
     EXPECT_EQ(tensor.coded, tensor.shape.size() == 4) << tensor.name;
@@ -119,7 +119,7 @@ TEST(BiSeNetV2, HasThePublishedNumberOfWeights) {
 }
 
 TEST(BiSeNetV2, InitialValues) {
-  const Made made;
+  const MadeBiSeNet made;
   size_t zero_scales = 0;
   for (const auto& [name, values] : made.ByName(made.coded, made.plain)) {
     double sum = 0, squares = 0;
@@ -150,9 +150,9 @@ TEST(BiSeNetV2, InitialValues) {
 }
 
 TEST(BiSeNetV2, OutputsAreAsLargeAsTheImage) {
-  std::istringstream file(Made().Save());
+  std::istringstream file(MadeBiSeNet().Save());
   torch::jit::Module module = torch::jit::load(file);
-  const std::vector<int64_t> shape = {2, kClasses, 64, 96};
+  const std::vector<int64_t> shape = {2, kVocClasses, 64, 96};
   const at::Tensor x = at::rand({2, 3, 64, 96});
   EXPECT_EQ(module.forward({x}).toTensor().sizes(), shape);
   module.train();
@@ -168,7 +168,7 @@ TEST(BiSeNetV2, OutputsAreAsLargeAsTheImage) {
 }
 
 TEST(BiSeNetV2, LearnsAndEvaluatesAsItsFile) {
-  Made made;
+  MadeBiSeNet made;
   const Batch batch = MakeBatch(2, 7);
   const double before = made.Gradient(batch);
   // Five outputs; none knows anything yet.
@@ -186,8 +186,8 @@ TEST(BiSeNetV2, LearnsAndEvaluatesAsItsFile) {
 
   const Score score = made.network->Evaluate(batch, made.coded, made.plain);
   EXPECT_EQ(score.count, 2u * kSide * kSide / 2);
-  ASSERT_EQ(score.confusion.size(), kClasses * kClasses);
-  EXPECT_EQ(static_cast<double>(score.confusion[7 * kClasses + 7]),
+  ASSERT_EQ(score.confusion.size(), kVocClasses * kVocClasses);
+  EXPECT_EQ(static_cast<double>(score.confusion[7 * kVocClasses + 7]),
             score.metric);
   std::istringstream file(made.Save());
   const at::Tensor logits =
@@ -210,7 +210,7 @@ TEST(BiSeNetV2, HeadsLearnFaster) {
   ModelSettings slow, fast;
   slow.head_lr = 1;
   fast.head_lr = 8;
-  Made one(slow), eight(fast);
+  MadeBiSeNet one(slow), eight(fast);
   const Batch batch = MakeBatch(2, 3);
   EXPECT_EQ(one.Gradient(batch), eight.Gradient(batch));
   const auto theirs = eight.ByName(eight.coded_gradient, eight.plain_gradient);
@@ -233,7 +233,7 @@ TEST(BiSeNetV2, HeadsLearnFaster) {
 }
 
 TEST(BiSeNetV2, EqualCallsGiveEqualBytes) {
-  Made made;
+  MadeBiSeNet made;
   const std::vector<float> plain = made.plain;
   const Batch batch = MakeBatch(2, 3);
   made.Gradient(batch);
@@ -250,7 +250,7 @@ TEST(BiSeNetV2, EqualCallsGiveEqualBytes) {
 
 // Some maps of a single small image have one value, which has no variance.
 TEST(BiSeNetV2, OneImageIsEnough) {
-  Made made;
+  MadeBiSeNet made;
   for (const int64_t side : {32, 64}) {
     EXPECT_TRUE(std::isfinite(made.Gradient(MakeBatch(1, 0, side))));
     for (const float v : made.plain) ASSERT_TRUE(std::isfinite(v));
@@ -258,7 +258,7 @@ TEST(BiSeNetV2, OneImageIsEnough) {
   }
 }
 
-std::string WriteFile(const std::string& contents) {
+std::string WriteModule(const std::string& contents) {
   const std::string path =
       testing::TempDir() + "fedmrn_" +
       testing::UnitTest::GetInstance()->current_test_info()->name() + ".pt";
@@ -269,7 +269,7 @@ std::string WriteFile(const std::string& contents) {
 using Dictionary = c10::Dict<std::string, at::Tensor>;
 
 // Gives every tensor of one branch, as a state_dict has it.
-Dictionary StateOf(const Made& made, const std::string& branch) {
+Dictionary StateOf(const MadeBiSeNet& made, const std::string& branch) {
   Dictionary state;
   const auto values = made.ByName(made.coded, made.plain);
   for (const TensorLayout& tensor : made.model.layout.tensors) {
@@ -291,7 +291,7 @@ std::string Pickle(const c10::IValue& value) {
 }
 
 TEST(BiSeNetV2, BackboneFromAModuleOrAStateDict) {
-  const Made donor({}, 5);
+  const MadeBiSeNet donor({}, 5);
   std::vector<float> coded(donor.coded.size()), plain(donor.plain.size());
   donor.model.initialize(6, coded, plain);
   const auto from_donor = donor.ByName(donor.coded, donor.plain);
@@ -302,8 +302,8 @@ TEST(BiSeNetV2, BackboneFromAModuleOrAStateDict) {
   }
   for (const std::string& contents : {donor.Save(), Pickle(nested)}) {
     ModelSettings settings;
-    settings.backbone = WriteFile(contents);
-    const Made made(settings, 6);
+    settings.backbone = WriteModule(contents);
+    const MadeBiSeNet made(settings, 6);
     for (const auto& [name, values] : made.ByName(made.coded, made.plain)) {
       const bool backbone = BiSeNetV2::InBackbone(name);
       EXPECT_TRUE(std::ranges::equal(
@@ -314,7 +314,7 @@ TEST(BiSeNetV2, BackboneFromAModuleOrAStateDict) {
 }
 
 TEST(BiSeNetV2, BadBackbones) {
-  const Made donor;
+  const MadeBiSeNet donor;
   const auto refusal = [](const std::string& path) {
     ModelSettings settings;
     settings.name = "bisenetv2";
@@ -327,10 +327,10 @@ TEST(BiSeNetV2, BadBackbones) {
   const auto refusal_of = [&](const Dictionary& detail) {
     c10::Dict<std::string, Dictionary> nested;
     nested.insert("detail", detail);
-    return refusal(WriteFile(Pickle(nested)));
+    return refusal(WriteModule(Pickle(nested)));
   };
   EXPECT_EQ(refusal("/nowhere/b.pth"), "No such file or directory");
-  EXPECT_EQ(refusal(WriteFile("nonsense")).substr(0, 35),
+  EXPECT_EQ(refusal(WriteModule("nonsense")).substr(0, 35),
             "is no file of PyTorch 1.6 or later;");
   Dictionary state = StateOf(donor, "detail");
   EXPECT_EQ(refusal_of(state), "none");
@@ -345,7 +345,7 @@ TEST(BiSeNetV2, BadBackbones) {
             "tensor detail.S1.0.conv.kernel has no place in bisenetv2");
   Dictionary other;
   other.insert("conv1.weight", at::ones({2, 2}));
-  EXPECT_EQ(refusal(WriteFile(Pickle(other))),
+  EXPECT_EQ(refusal(WriteModule(Pickle(other))),
             "has no tensor of bisenetv2's backbone, such as "
             "detail.S1.0.conv.weight; its first is conv1.weight");
 }

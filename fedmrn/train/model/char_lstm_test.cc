@@ -65,8 +65,8 @@ torch::Tensor LongTensor(const std::vector<int32_t>& values,
 }
 
 // The network as LibTorch computes it, from the flat buffers.
-struct Reference {
-  explicit Reference(const Case& c) {
+struct LstmReference {
+  explicit LstmReference(const Case& c) {
     for (const TorchScriptTensor& tensor :
          TensorsOf(c.lstm.layout(), c.plain.size(), c.coded, c.plain)) {
       tensors.push_back(
@@ -103,7 +103,7 @@ TEST(CharLstm, StepEqualsLibTorch) {
       {7, 12, 80, 80}, {1, 80, 80, 80}, {5, 1, 11, 3}, {30, 2, 4, 9}};
   for (Case& c : cases) {
     SCOPED_TRACE(testing::Message() << c.rows << " texts of " << c.length);
-    Reference reference(c);
+    LstmReference reference(c);
     const torch::Tensor all = torch::ones({c.rows, CharLstm::kUnits});
     ExpectClose(c.lstm.Logits(c.tokens, c.coded, c.plain),
                 ValuesOf(reference.Logits(c, all).detach().contiguous()), 1e-5);
