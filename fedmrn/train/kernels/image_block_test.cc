@@ -10,21 +10,21 @@
 namespace fedmrn::train {
 namespace {
 
-struct Shape {
+struct ImageCase {
   uint32_t images, channels, out_channels, height, width;
 };
 
 // Those of the data sets, and odd ones: no pixel has all its neighbours, more
 // channels than a panel has.
-constexpr Shape kShapes[] = {{3, 1, 32, 28, 28}, {2, 3, 32, 32, 32},
-                             {5, 2, 16, 7, 5},   {1, 1, 48, 2, 2},
-                             {2, 4, 16, 3, 9},   {3, 17, 32, 4, 6}};
+constexpr ImageCase kShapes[] = {{3, 1, 32, 28, 28}, {2, 3, 32, 32, 32},
+                                 {5, 2, 16, 7, 5},   {1, 1, 48, 2, 2},
+                                 {2, 4, 16, 3, 9},   {3, 17, 32, 4, 6}};
 
 // Everything that a step computes of a block.
 struct Results {
   std::vector<float> mean, variance, y, dgamma, dbeta, dw;
 
-  explicit Results(const Shape& s, const Activation& out)
+  explicit Results(const ImageCase& s, const Activation& out)
       : mean(s.out_channels),
         variance(s.out_channels),
         y(out.size()),
@@ -36,7 +36,7 @@ struct Results {
 struct Inputs {
   std::vector<float> x, w, gamma, beta, dy;
 
-  Inputs(const Shape& s, const Activation& in, const Activation& out)
+  Inputs(const ImageCase& s, const Activation& in, const Activation& out)
       : x(Normal(1, in.size())),
         w(Normal(2, size_t{9} * s.channels * s.out_channels)),
         gamma(Normal(3, s.out_channels)),
@@ -60,8 +60,9 @@ struct Norms {
   }
 };
 
-Results ByDefinition(const Shape& s, const Inputs& in, const Activation& images,
-                     const Activation& out, uint32_t group) {
+Results ByDefinition(const ImageCase& s, const Inputs& in,
+                     const Activation& images, const Activation& out,
+                     uint32_t group) {
   Results r(s, out);
   const Activation convolved{s.images, s.out_channels, s.height, s.width,
                              s.out_channels};
@@ -79,8 +80,9 @@ Results ByDefinition(const Shape& s, const Inputs& in, const Activation& images,
   return r;
 }
 
-Results ByKernels(const Shape& s, const Inputs& in, const Activation& images,
-                  const Activation& out, uint32_t group, uint32_t threads) {
+Results ByKernels(const ImageCase& s, const Inputs& in,
+                  const Activation& images, const Activation& out,
+                  uint32_t group, uint32_t threads) {
   Results r(s, out);
   // Not a number where nothing was written.
   std::vector<float> picked(out.size(), NAN);
@@ -100,7 +102,7 @@ Results ByKernels(const Shape& s, const Inputs& in, const Activation& images,
 }
 
 TEST(ImageBlock, EqualsDefinitionOnEveryTarget) {
-  for (const Shape& s : kShapes) {
+  for (const ImageCase& s : kShapes) {
     for (const bool pool : {false, true}) {
       for (const uint32_t group : {1u, 4u, 0u}) {
         SCOPED_TRACE(testing::Message()
@@ -150,7 +152,7 @@ TEST(ImageBlock, PicksTheFirstOfEquals) {
 
 // With any length of vectors, where products are added without being rounded.
 TEST(ImageBlock, TheSameBitsWithAvx2AndAvx512) {
-  const Shape s{3, 3, 32, 9, 11};
+  const ImageCase s{3, 3, 32, 9, 11};
   const Activation images{s.images, s.channels, s.height, s.width, s.channels};
   const Activation out{s.images, s.out_channels, 4, 5, 16};
   const Inputs in(s, images, out);
