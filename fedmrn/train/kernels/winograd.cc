@@ -279,8 +279,8 @@ HWY_NOINLINE void TransformWeights(uint32_t in_channels, uint32_t out_channels,
                               hn::Set(indices, static_cast<int32_t>(next)));
   for (size_t panel = 0; panel < outer; panel += kPanel) {
     for (size_t k = 0; k < inner; ++k) {
-      const size_t o = kBackward ? k : panel, i = kBackward ? panel : k;
-      const float* const kernel = weights + (o * in_channels + i) * 9;
+      const size_t from = kBackward ? panel : k, into = kBackward ? k : panel;
+      const float* const kernel = weights + (into * in_channels + from) * 9;
       float* const to = transformed + (panel * inner + k * kPanel);
       for (size_t n = 0; n < kPanel; n += hn::Lanes(d)) {
         const auto weight = [&](size_t e) HWY_ATTR {
