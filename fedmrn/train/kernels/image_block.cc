@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fedmrn/base/check.h"
+#include "fedmrn/train/kernels/buffer.h"
 #include "fedmrn/train/kernels/compute_threads.h"
 #include "fedmrn/train/kernels/panel_product.h"
 
@@ -10,7 +11,6 @@
 #define HWY_TARGET_INCLUDE "fedmrn/train/kernels/image_block.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
-#include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
 
 #ifndef FEDMRN_TRAIN_IMAGE_BLOCK_ONCE
@@ -28,7 +28,7 @@ class Patches {
       : at_(images),
         rows_((9 * images.channels + kRows) / kRows * kRows),
         stride_((images.pixels() + kPanel - 1) / kPanel * kPanel),
-        values_(hwy::AllocateAligned<float>(rows_ * stride_)) {
+        values_(rows_ * stride_) {
     std::fill_n(values_.get(), rows_ * stride_, 0.0f);
     std::fill_n(values_.get() + 9 * images.channels * stride_, images.pixels(),
                 1.0f);
@@ -64,7 +64,7 @@ class Patches {
  private:
   Activation at_;
   size_t rows_, stride_;
-  hwy::AlignedFreeUniquePtr<float[]> values_;
+  Buffer values_;
 };
 
 // Of a pooled value the four pixels that it may come from, else the one.
@@ -153,39 +153,47 @@ HWY_NOINLINE void AddPatches(const Patches& patches, PatchSums& sums) {
   }
 }
 
-// One image and 16 channels. `weights` are [value of a patch][channel].
-template <bool kPooled>
-HWY_NOINLINE void ForwardPanel(const Activation& images, const Patches& patches,
-                               const float* HWY_RESTRICT weights,
-                               const float* HWY_RESTRICT scale,
-                               const float* HWY_RESTRICT shift,
-                               const Activation& out, float* HWY_RESTRICT y,
-                               float* HWY_RESTRICT picked) {
-  using Square = Pixels<kPooled>;
+// The convolution at four pixels, which do not wait for one another's sums.
+// `weights` are [value of a patch][channel], of 16 channels.
+HWY_INLINE void ConvolveFour(const Patches& patches, size_t taps,
+                             const float* HWY_RESTRICT weights,
+                             const size_t (&pixels)[4], V (&x)[4][kVectors]) {
+  const D d;
+  for (auto& of : x) {
+    for (V& v : of) v = hn::Zero(d);
+  }
+  for (size_t tap = 0; tap < taps; ++tap) {
+    const float* const patch = patches.row(tap);
+    HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
+      const V w = hn::Load(d, weights + tap * kPanel + v * hn::Lanes(d));
+      HWY_UNROLL(4) for (size_t q = 0; q < 4; ++q) {
+        x[q][v] = hn::MulAdd(hn::Set(d, patch[pixels[q]]), w, x[q][v]);
+      }
+    }
+  }
+}
+
+// One image and 16 channels.
+HWY_NOINLINE void ForwardPooled(const Activation& images,
+                                const Patches& patches,
+                                const float* HWY_RESTRICT weights,
+                                const float* HWY_RESTRICT scale,
+                                const float* HWY_RESTRICT shift,
+                                const Activation& out, float* HWY_RESTRICT y,
+                                float* HWY_RESTRICT picked) {
   const D d;
   const V zero = hn::Zero(d), shut = hn::Set(d, kShut);
   const size_t taps = size_t{9} * images.channels;
   for (size_t row = 0, to = 0; row < out.height; ++row) {
     for (size_t column = 0; column < out.width; ++column, to += out.block) {
-      const Square pixels(images, row, column);
-      V x[Square::kCount][kVectors];
-      for (auto& of : x) {
-        for (V& v : of) v = zero;
-      }
-      for (size_t tap = 0; tap < taps; ++tap) {
-        const float* const patch = patches.row(tap);
-        HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
-          const V w = hn::Load(d, weights + tap * kPanel + v * hn::Lanes(d));
-          HWY_UNROLL(4) for (size_t q = 0; q < Square::kCount; ++q) {
-            x[q][v] = hn::MulAdd(hn::Set(d, patch[pixels.at[q]]), w, x[q][v]);
-          }
-        }
-      }
+      V x[4][kVectors];
+      ConvolveFour(patches, taps, weights, Pixels<true>(images, row, column).at,
+                   x);
       HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
         const size_t c = v * hn::Lanes(d);
         const V s = hn::LoadU(d, scale + c), t = hn::LoadU(d, shift + c);
         V best = hn::MulAdd(s, x[0][v], t), pick = zero;
-        HWY_UNROLL(3) for (size_t q = 1; q < Square::kCount; ++q) {
+        HWY_UNROLL(3) for (size_t q = 1; q < 4; ++q) {
           const V z = hn::MulAdd(s, x[q][v], t);
           pick = hn::IfThenElse(hn::Gt(z, best),
                                 hn::Set(d, static_cast<float>(q)), pick);
@@ -194,6 +202,36 @@ HWY_NOINLINE void ForwardPanel(const Activation& images, const Patches& patches,
         hn::StoreU(hn::Max(best, zero), d, y + to + c);
         if (picked != nullptr) {
           hn::StoreU(hn::IfThenElse(hn::Gt(best, zero), pick, shut), d,
+                     picked + to + c);
+        }
+      }
+    }
+  }
+}
+
+// The same without pooling.
+HWY_NOINLINE void ForwardWhole(const Activation& images, const Patches& patches,
+                               const float* HWY_RESTRICT weights,
+                               const float* HWY_RESTRICT scale,
+                               const float* HWY_RESTRICT shift,
+                               const Activation& out, float* HWY_RESTRICT y,
+                               float* HWY_RESTRICT picked) {
+  const D d;
+  const V zero = hn::Zero(d), shut = hn::Set(d, kShut);
+  const size_t taps = size_t{9} * images.channels, pixels = images.pixels();
+  for (size_t p = 0; p < pixels; p += 4) {
+    V x[4][kVectors];
+    // Beyond the last pixel patches are 0.
+    ConvolveFour(patches, taps, weights, {p, p + 1, p + 2, p + 3}, x);
+    for (size_t q = 0; q < 4 && p + q < pixels; ++q) {
+      const size_t to = (p + q) * out.block;
+      HWY_UNROLL(4) for (size_t v = 0; v < kVectors; ++v) {
+        const size_t c = v * hn::Lanes(d);
+        const V z = hn::MulAdd(hn::LoadU(d, scale + c), x[q][v],
+                               hn::LoadU(d, shift + c));
+        hn::StoreU(hn::Max(z, zero), d, y + to + c);
+        if (picked != nullptr) {
+          hn::StoreU(hn::IfThenElse(hn::Gt(z, zero), zero, shut), d,
                      picked + to + c);
         }
       }
@@ -260,7 +298,7 @@ void AddGradients(const Activation& images, const Patches& patches,
 void ForwardImage(bool pooled, const Activation& images, const Patches& patches,
                   const float* weights, const float* scale, const float* shift,
                   const Activation& out, float* y, float* picked) {
-  const auto forward = pooled ? ForwardPanel<true> : ForwardPanel<false>;
+  const auto forward = pooled ? ForwardPooled : ForwardWhole;
   for (size_t c = 0; c < out.channels; c += kPanel) {
     const size_t at = out.Offset(0, c);
     forward(images, patches, weights + c * 9 * images.channels, scale + c,
@@ -295,15 +333,14 @@ bool CheckPair(const Activation& images, const Activation& out) {
   const bool pooled = out.height < images.height;
   FEDMRN_CHECK(
       (out.height == images.height / 2 && out.width == images.width / 2) ||
-      (!pooled && out.width == images.width));
+      (out.height == images.height && out.width == images.width));
   return pooled;
 }
 
 // From [channel][value of a patch] to panels of 16 channels.
-hwy::AlignedFreeUniquePtr<float[]> Arranged(std::span<const float> weights,
-                                            size_t channels) {
+Buffer Arranged(std::span<const float> weights, size_t channels) {
   const size_t taps = weights.size() / channels;
-  auto arranged = hwy::AllocateAligned<float>(weights.size());
+  Buffer arranged(weights.size());
   float* to = arranged.get();
   for (size_t panel = 0; panel < channels; panel += kPanel) {
     for (size_t tap = 0; tap < taps; ++tap) {
@@ -378,7 +415,7 @@ void ConvolveNormReluPool(const Activation& images, const float* x,
                           const float* shift, const Activation& out, float* y,
                           float* picked, uint32_t threads) {
   const bool pooled = CheckPair(images, out);
-  const auto arranged = Arranged(weights, out.channels);
+  const Buffer arranged = Arranged(weights, out.channels);
   const auto forward = HWY_DYNAMIC_DISPATCH(ForwardImage);
   ForEachPart(
       images.images, threads, [&](uint32_t, uint32_t first, uint32_t count) {

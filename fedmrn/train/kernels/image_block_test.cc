@@ -132,6 +132,27 @@ TEST(ImageBlock, EqualsDefinitionOnEveryTarget) {
   }
 }
 
+// Bright images and kernels that see no brightness, so that sums of squares
+// nearly cancel: the variance is still right to a thousandth.
+TEST(ImageBlock, BrightImagesAndKernelsOfNoSum) {
+  const ImageCase s{3, 1, 16, 28, 28};
+  const Activation images{s.images, 1, s.height, s.width, 1};
+  const Activation out{s.images, s.out_channels, 28, 28, 16};
+  Inputs in(s, images, out);
+  for (float& v : in.x) v = 20 + 0.1f * v;
+  for (size_t c = 0; c < s.out_channels; ++c) {
+    const std::span w = std::span(in.w).subspan(9 * c, 9);
+    float sum = 0;
+    for (const float v : w) sum += v;
+    for (float& v : w) v -= sum / 9;
+  }
+  const Results plain = ByDefinition(s, in, images, out, 1);
+  ForEachTarget([&] {
+    const Results r = ByKernels(s, in, images, out, 1, 1);
+    ExpectClose(r.variance, plain.variance, 1e-3);
+  });
+}
+
 // The first of equals, as PyTorch does it, and none where ReLU is shut.
 TEST(ImageBlock, PicksTheFirstOfEquals) {
   const Activation images{1, 1, 2, 2, 1}, out{1, 16, 1, 1, 16};

@@ -18,10 +18,10 @@ namespace fedmrn::train {
 // pixels, then the next block. block = channels is the usual NHWC.
 struct Activation {
   uint32_t images = 0;
-  uint32_t channels = 0;  // a multiple of 16
+  uint32_t channels = 0;  // a multiple of 16, but for images
   uint32_t height = 0;
   uint32_t width = 0;
-  uint32_t block = 0;  // a multiple of 16 that divides channels
+  uint32_t block = 0;  // a multiple of 16 that divides channels, or all
 
   size_t pixels() const { return size_t{height} * width; }
   size_t image_size() const { return channels * pixels(); }

@@ -1,7 +1,6 @@
 #include "fedmrn/train/model/char_lstm.h"
 
 #include <algorithm>
-#include <new>
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/draws.h"
@@ -22,15 +21,6 @@ constexpr size_t kWeights = kWidth * kEmbedding;
 constexpr size_t kLinear = kWeights + kWidth * kUnits;
 
 }  // namespace
-
-float* CharLstm::Buffer::Need(size_t floats) {
-  if (floats > size_) {
-    data_ = hwy::AllocateAligned<float>(floats);
-    if (data_ == nullptr) throw std::bad_alloc();
-    size_ = floats;
-  }
-  return data_.get();
-}
 
 CharLstm::CharLstm(uint32_t vocabulary, uint32_t length, uint32_t classes)
     : vocabulary_(vocabulary), length_(length), classes_(classes) {

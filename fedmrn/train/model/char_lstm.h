@@ -11,9 +11,9 @@
 
 #include "fedmrn/core/layout.h"
 #include "fedmrn/core/philox.h"
+#include "fedmrn/train/kernels/buffer.h"
 #include "fedmrn/train/kernels/lstm_step.h"
 #include "fedmrn/train/model/loss.h"
-#include "hwy/aligned_allocator.h"
 
 namespace fedmrn::train {
 
@@ -53,17 +53,6 @@ class CharLstm {
                                 std::span<const float> plain);
 
  private:
-  // Memory that grows with the largest batch so far.
-  class Buffer {
-   public:
-    float* Need(size_t floats);
-    float* get() const { return data_.get(); }
-
-   private:
-    hwy::AlignedFreeUniquePtr<float[]> data_;
-    size_t size_ = 0;
-  };
-
   LstmShape ShapeOf(size_t tokens) const;
   LstmWeights Weights() const;
   LstmStep Step(const LstmShape& shape, size_t t, bool keep) const;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <optional>
 #include <string>
 
 #include "fedmrn/base/check.h"
 #include "fedmrn/core/random.h"
+#include "fedmrn/train/kernels/buffer.h"
 #include "fedmrn/train/kernels/compute_threads.h"
 #include "fedmrn/train/kernels/convolution.h"
 #include "fedmrn/train/kernels/image_block.h"
@@ -69,22 +69,10 @@ struct Cnn::Plan {
 };
 
 struct Cnn::Memory {
-  struct Grown {
-    Buffer data;
-    size_t size = 0;
-
-    float* get() const { return data.get(); }
-    void Need(size_t floats) {
-      if (floats <= size) return;
-      data = hwy::AllocateAligned<float>(floats);
-      if (data == nullptr) throw std::bad_alloc();
-      size = floats;
-    }
-  };
   struct OfBlock {
-    Grown convolved;  // the convolution's result; backward: its gradient
-    Grown out;
-    Grown picked;
+    Buffer convolved;  // the convolution's result; backward: its gradient
+    Buffer out;
+    Buffer picked;
     // Statistics and what follows from them, a value for each channel of each
     // part.
     std::vector<float> mean, variance, inv_std, scale, shift;
@@ -95,11 +83,11 @@ struct Cnn::Memory {
   std::vector<OfBlock> blocks;
   std::vector<PatchSums> patches;      // of each part, where images come in
   std::vector<double> first_gradient;  // of the weights there
-  Grown gradient;  // of the activation that the backward pass has reached
-  Grown scratch;
-  Grown logits;
-  Grown linear;  // the linear layer's weights in NHWC order
-  Grown linear_gradient;
+  Buffer gradient;  // of the activation that the backward pass has reached
+  Buffer scratch;
+  Buffer logits;
+  Buffer linear;  // the linear layer's weights in NHWC order
+  Buffer linear_gradient;
 };
 
 bool Cnn::Fits(const CnnSpec& spec, const ImageShape& image) {
@@ -304,21 +292,24 @@ Cnn::Part Cnn::PartOf(const Plan& plan, size_t index, size_t part) {
   Memory::OfBlock& m = memory_->blocks[index];
   Activation in = block.in, out = block.out;
   in.images = out.images = static_cast<uint32_t>(in.images / Parts(plan));
+  // Of what this block does not keep there is none.
+  const auto share = [&](const auto& of, size_t size) {
+    return of.get() == nullptr ? nullptr : of.get() + part * size;
+  };
   const auto values = [&](std::vector<float>& of) {
     return std::span(of).subspan(part * block.channels, block.channels);
   };
-  return {
-      in,
-      out,
-      m.convolved.get() + part * in.size(),
-      m.out.get() + part * out.size(),
-      m.picked.get() == nullptr ? nullptr : m.picked.get() + part * out.size(),
-      part * out.size(),
-      values(m.mean),
-      values(m.variance),
-      values(m.inv_std),
-      values(m.scale),
-      values(m.shift)};
+  return {in,
+          out,
+          share(m.convolved, in.size()),
+          share(m.out, out.size()),
+          share(m.picked, out.size()),
+          part * out.size(),
+          values(m.mean),
+          values(m.variance),
+          values(m.inv_std),
+          values(m.scale),
+          values(m.shift)};
 }
 
 // Fills in the part's statistics, scale and shift.

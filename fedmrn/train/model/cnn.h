@@ -15,7 +15,6 @@
 #include "fedmrn/core/layout.h"
 #include "fedmrn/train/model/loss.h"
 #include "fedmrn/train/model/model.h"
-#include "hwy/aligned_allocator.h"
 
 namespace fedmrn::train {
 
@@ -119,7 +118,6 @@ class Cnn {
   std::map<uint32_t, std::unique_ptr<Plan>> plans_;
 
   // Memory is that of the largest batch so far.
-  using Buffer = hwy::AlignedFreeUniquePtr<float[]>;
   struct Memory;
   std::unique_ptr<Memory> memory_;
 };
