@@ -3,8 +3,10 @@
 // never hit an end, and are exact in float32.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "fedmrn/core/philox.h"
 
@@ -57,13 +59,19 @@ class DrawReader {
  public:
   explicit DrawReader(const PhiloxStream& stream) : stream_(stream) {}
 
-  uint32_t Next() {
+  uint32_t Next() { return Next(1)[0]; }
+
+  // At least one and at most so many of those that come next; they stay valid
+  // until the next call.
+  std::span<const uint32_t> Next(size_t most) {
     if (next_ == kWords) {
       PhiloxWords(stream_, block_, words_);
       block_ += kWords / 4;
       next_ = 0;
     }
-    return words_[next_++];
+    const size_t count = std::min(most, kWords - next_);
+    next_ += count;
+    return {words_ + next_ - count, count};
   }
 
  private:

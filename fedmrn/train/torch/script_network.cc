@@ -13,6 +13,7 @@
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/softmax.h>
@@ -59,9 +60,14 @@ at::Tensor& Bernoulli(at::Tensor& self, double p,
   TORCH_CHECK(current_draws != nullptr, "random numbers on another thread");
   // In the order of the indices, whatever the order in memory.
   at::Tensor drawn = at::empty(self.sizes(), at::kFloat);
-  float* const to = drawn.data_ptr<float>();
-  for (int64_t i = 0; i < drawn.numel(); ++i) {
-    to[i] = UniformFromWord(current_draws->Next()) < p ? 1.0f : 0.0f;
+  std::span<float> to(drawn.data_ptr<float>(),
+                      static_cast<size_t>(drawn.numel()));
+  while (!to.empty()) {
+    const std::span<const uint32_t> words = current_draws->Next(to.size());
+    for (size_t i = 0; i < words.size(); ++i) {
+      to[i] = UniformFromWord(words[i]) < p ? 1.0f : 0.0f;
+    }
+    to = to.subspan(words.size());
   }
   return self.copy_(drawn);
 }
@@ -153,29 +159,36 @@ struct Script {
 };
 
 // A copy of the module that computes with the given values, so that nothing it
-// keeps, not even a counter, reaches a later call.
+// keeps, not even a counter, reaches a later call. The values lie in `memory`,
+// which the next copy may use again.
 struct Copy {
   Module module;
   std::vector<Slot> slots;
   std::vector<at::Tensor> tensors;  // those of the layout
 
   Copy(const Script& script, bool training, std::span<const float> coded,
-       std::span<const float> plain) {
-    {
-      const at::NoGradGuard no_gradient;
-      module = script.module.deepcopy();
-    }
-    module.train(training);
-    FindSlots(module, "", slots);
-    for (const Entry& entry : script.entries) {
-      at::Tensor tensor = slots[entry.slot].tensor();
+       std::span<const float> plain, std::vector<at::Tensor>& memory) {
+    const at::NoGradGuard no_gradient;
+    FindSlots(script.module, "", slots);
+    memory.resize(script.entries.size());
+    c10::IValue::HashAliasedIValueMap copied;
+    for (size_t i = 0; i < memory.size(); ++i) {
+      const Entry& entry = script.entries[i];
+      const at::Tensor of_script = slots[entry.slot].tensor();
       std::span<const float>& from = entry.coded ? coded : plain;
-      const auto size = static_cast<size_t>(tensor.numel());
+      const auto size = static_cast<size_t>(of_script.numel());
+      if (!memory[i].defined()) memory[i] = at::empty_like(of_script);
+      at::Tensor tensor = memory[i].detach();
       std::copy_n(from.begin(), size, tensor.data_ptr<float>());
       from = from.subspan(size);
       tensors.push_back(tensor.set_requires_grad(entry.trained));
+      copied.emplace(of_script, tensor);
     }
     FEDMRN_CHECK(coded.empty() && plain.empty());
+    module = Module(script.module._ivalue()->deepcopy(copied));
+    module.train(training);
+    slots.clear();
+    FindSlots(module, "", slots);
   }
 };
 
@@ -189,8 +202,8 @@ class ScriptNetwork final : public Network {
                       std::span<float> coded_gradient,
                       std::span<float> plain_gradient) override {
     return Named(script_->spec.name, [&] {
+      Copy copy(*script_, true, coded, plain, memory_);
       const at::AutoGradMode with_gradient(true);
-      Copy copy(*script_, true, coded, plain);
       at::Tensor loss;
       const std::vector<at::Tensor> outputs =
           Forward(copy.module, batch, draws);
@@ -239,7 +252,8 @@ class ScriptNetwork final : public Network {
     std::vector<float> coded(script_->layout.coded_params());
     std::vector<float> plain(script_->layout.plain_values());
     script_->Initial(coded, plain);
-    Copy copy(*script_, true, coded, plain);
+    std::vector<at::Tensor> memory;
+    Copy copy(*script_, true, coded, plain, memory);
     try {
       Forward(copy.module, batch, {0, Purpose::kDropout, 0});
       return true;
@@ -252,7 +266,7 @@ class ScriptNetwork final : public Network {
                  std::span<const float> plain) override {
     return Named(script_->spec.name, [&] {
       const at::NoGradGuard no_gradient;
-      Copy copy(*script_, false, coded, plain);
+      Copy copy(*script_, false, coded, plain, memory_);
       // One that was traced in training mode drops something even here.
       const at::Tensor output =
           Forward(copy.module, batch, {0, Purpose::kDropout, 0}).front();
@@ -462,6 +476,7 @@ class ScriptNetwork final : public Network {
   }
 
   std::shared_ptr<const Script> script_;
+  std::vector<at::Tensor> memory_;  // of a Copy
 };
 
 // Loading.
@@ -608,7 +623,8 @@ Result<std::string> Save(const Script& script, std::span<const float> coded,
   const std::lock_guard lock(mutex);
   try {
     std::ostringstream file;
-    Copy(script, false, coded, plain).module.save(file);
+    std::vector<at::Tensor> memory;
+    Copy(script, false, coded, plain, memory).module.save(file);
     return std::move(file).str();
   } catch (const std::exception& error) {
     return Error{ErrorCode::kBadValue, script.spec.name + ": " + Reason(error)};
