@@ -20,6 +20,7 @@
 #include "fedmrn/core/hadamard.h"
 #include "fedmrn/core/mask.h"
 #include "fedmrn/core/noise.h"
+#include "fedmrn/core/pack.h"
 #include "fedmrn/core/philox.h"
 #include "fedmrn/core/scan.h"
 #include "fedmrn/core/tile.h"
@@ -430,11 +431,67 @@ void TryFloat16s(Input& in) {
   });
 }
 
+void TryPack(Input& in) {
+  const size_t size = TakeLength(in);
+  const uint8_t style = in.Take<uint8_t>();
+  const size_t shift = in.TakeBelow(4);
+  const float threshold = PoolFloat(in, size, 1, style);
+  Buffer<float> values(size, shift), scales(size, in.TakeBelow(4));
+  Buffer<uint32_t> words(size, in.TakeBelow(4));
+  for (size_t i = 0; i < size; ++i) {
+    values.span()[i] = PoolFloat(in, i, 1, style);
+    scales.span()[i] = std::fabs(PoolFloat(in, i + size, 1, style));
+    words.span()[i] = in.PoolWord(i);
+  }
+  const auto try_bits = [&](const char* name, const auto& kernel,
+                            const auto& definition) {
+    Bytes want(BytesForBits(size));
+    definition(want.data());
+    ForEachTarget([&](int64_t target) {
+      Buffer<uint8_t> got(want.size(), shift);
+      kernel(got.span().data());
+      ExpectSame<uint8_t>(name, target, got.span(), want);
+    });
+    return want;
+  };
+  const std::span<const float> x = values.span();
+  const Bytes above = try_bits(
+      "PackAbove", [&](uint8_t* to) { PackAbove(x, threshold, to); },
+      [&](uint8_t* to) { ref::PackAbove(x, threshold, to); });
+  const Bytes farther = try_bits(
+      "PackFarther", [&](uint8_t* to) { PackFarther(x, threshold, to); },
+      [&](uint8_t* to) { ref::PackFarther(x, threshold, to); });
+  struct Drawn {
+    const char* name;
+    decltype(&PackUniform) kernel, definition;
+  };
+  for (const auto& [name, kernel, definition] :
+       {Drawn{"PackUniform", PackUniform, ref::PackUniform},
+        Drawn{"PackUniformFarther", PackUniformFarther,
+              ref::PackUniformFarther},
+        Drawn{"PackCentred", PackCentred, ref::PackCentred}}) {
+    const auto call = [&](auto pack) {
+      return [&, pack](uint8_t* to) {
+        pack(words.span().data(), scales.span().data(), x, to);
+      };
+    };
+    try_bits(name, call(kernel), call(definition));
+  }
+  const uint64_t first = size == 0 ? 0 : in.TakeBelow(64) % size;
+  std::vector<float> want(size - first);
+  ref::SelectTrits(farther.data(), above.data(), first, threshold, want);
+  ForEachTarget([&](int64_t target) {
+    Buffer<float> got(want.size(), shift);
+    SelectTrits(farther.data(), above.data(), first, threshold, got.span());
+    ExpectSame<float>("SelectTrits", target, got.span(), want);
+  });
+}
+
 // make_corpus.cc numbers them too.
 constexpr void (*kKernels[])(Input&) = {
     TryPhiloxWords, TryNoiseOdds,         TryMaskedStep, TryFinalMask,
     TryHadamard,    TryAddMasked,         TryAddFloats,  TryLargestMagnitude,
-    TryCodedMask,   TryMagnitudesBetween, TryFloat16s,
+    TryCodedMask,   TryMagnitudesBetween, TryFloat16s,   TryPack,
 };
 
 }  // namespace

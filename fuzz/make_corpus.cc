@@ -331,7 +331,7 @@ bool WriteKernels(const fs::path& folder) {
   const char* const kNames[] = {
       "philox-words", "noise-odds",         "masked-step", "final-mask",
       "hadamard",     "add-masked",         "add-floats",  "largest-magnitude",
-      "coded-mask",   "magnitudes-between", "float16s",
+      "coded-mask",   "magnitudes-between", "float16s",    "pack",
   };
   bool ok = true;
   for (uint8_t kernel = 0; kernel < std::size(kNames); ++kernel) {

@@ -312,16 +312,14 @@ Status Check(const FrameView& frame) {
 template <typename Visit>
 void ForEachPackedTrit(const FrameView& frame, const SegmentedPayload& payload,
                        Visit visit) {
-  size_t first = 0;
   SegmentWalk(payload).Next(
-      frame.params, [&](size_t, size_t run, uint32_t segment) {
+      frame.params, [&](size_t first, size_t run, uint32_t segment) {
         const float scale = payload.scale(segment);
         for (size_t i = first; i < first + run; ++i) {
           const int trit =
               Trit(payload.packed[i / kTritsPerByte], i % kTritsPerByte);
           if (trit != 0) visit(i, scale, trit > 0);
         }
-        first += run;
       });
 }
 

@@ -24,7 +24,7 @@ TEST(Pack, VectorsEqualDefinition) {
     for (size_t n : TestLengths()) {
       // A byte more, which nobody may touch.
       Bytes fast(BytesForBits(n) + 1, 0x5A), plain = fast;
-      const auto x = std::span(a).first(n);
+      const auto x = std::span(a).last(n);  // at any alignment
       for (float threshold : {0.0f, -0.0f, 0.5f}) {
         PackAbove(x, threshold, fast.data());
         ref::PackAbove(x, threshold, plain.data());
@@ -43,8 +43,8 @@ TEST(Pack, DrawsEqualDefinition) {
   for (float& scale : scales) scale = std::fabs(scale);
   std::vector<uint32_t> words(5003);
   PhiloxWords({7}, 0, words);
-  words[3] = 0;
-  words[4] = 0xFFFFFFFF;
+  words[5000] = 0;  // of nearly every length
+  words[5001] = 0xFFFFFFFF;
   ForEachTarget([&] {
     for (size_t n : TestLengths()) {
       Bytes fast(BytesForBits(n) + 1, 0x5A), plain = fast;
@@ -54,9 +54,10 @@ TEST(Pack, DrawsEqualDefinition) {
                {PackUniform, ref::PackUniform},
                {PackUniformFarther, ref::PackUniformFarther},
                {PackCentred, ref::PackCentred}}) {
-        const auto some = std::span(x).first(n);
-        kernel(words.data(), scales.data(), some, fast.data());
-        definition(words.data(), scales.data(), some, plain.data());
+        const auto some = std::span(x).last(n);  // at any alignment
+        const size_t at = x.size() - n;
+        kernel(words.data() + at, scales.data() + at, some, fast.data());
+        definition(words.data() + at, scales.data() + at, some, plain.data());
         ASSERT_EQ(fast, plain) << n;
       }
     }
@@ -69,6 +70,17 @@ TEST(Pack, BitsAreWhatTheComparisonsSay) {
   PackAbove(a, 5, bits);
   EXPECT_EQ(bits[0], 0b11100000);
   EXPECT_EQ(bits[1], 0b01);
+  const float b[] = {-6, 6, -5, 5, 0};
+  PackFarther(b, 5, bits);
+  EXPECT_EQ(bits[0], 0b00011);
+}
+
+TEST(Pack, TritsAreWhatTheBitsSay) {
+  const uint8_t kept = 0b10110, positive = 0b01010;
+  float out[4];
+  SelectTrits(&kept, &positive, 1, 2, out);
+  EXPECT_EQ(std::vector<float>(out, out + 4),
+            (std::vector<float>{2, -2, 0, -2}));
 }
 
 TEST(Pack, SelectedFloatsEqualDefinition) {
