@@ -135,7 +135,7 @@ void PrintSummary(const sim::Grid& grid,
                                std::to_string(summary.seeds)});
     if (to_target) {
       const results::ToTarget& reached = row.to_target;
-      // Of seeds that did not all reach it the mean is one of the luckier.
+      // Where not all seeds reached it, the mean is that of the luckier ones.
       const auto seeds = static_cast<double>(summary.seeds);
       const std::string some =
           reached.reached > 0 && reached.reached < seeds

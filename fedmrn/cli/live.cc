@@ -17,7 +17,7 @@ namespace {
 std::atomic<const std::span<sim::Progress>*> watched = nullptr;
 std::atomic<int> last_signal = 0;
 
-// Of a verb that SIGTERM stopped, such as at the end of a job's time.
+// SIGTERM stopped the verb, such as at the end of a job's time.
 constexpr int kExitTerminated = 3;
 
 // Without a terminal: longer than most rounds, so that logs stay short.

@@ -119,7 +119,7 @@ def fake_study(folder):
                  partition__kind="labels")
 
 
-# Of the run in a folder of a strange name.
+# The run in a folder of a strange name has this one.
 HTML_COMMAND = ("fedmrn run 'runs/&lt;i&gt;'\\''a b/config.toml' "
                 "--out 'runs/&lt;i&gt;'\\''a b-again'")
 

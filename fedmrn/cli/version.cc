@@ -31,7 +31,7 @@ std::string Dotted(int major, int minor, int patch) {
   return fmt::format("{}.{}.{}", major, minor, patch);
 }
 
-// Of a number that has `base` for each of its parts: 10203 with 100.
+// The number has `base` for each of its parts: 10203 with 100 is 1.2.3.
 std::string DottedOf(unsigned number, unsigned base) {
   return Dotted(static_cast<int>(number / base / base),
                 static_cast<int>(number / base % base),

@@ -57,7 +57,7 @@ using AfterStep = std::function<bool(size_t examples)>;
 struct Bench {
   std::unique_ptr<train::Learner> learner;
   train::LocalModel local;
-  // Of the broadcast that came last.
+  // The broadcast that came last held these.
   std::vector<float> weights, plain;
   Bytes magnitudes;
 };
@@ -108,8 +108,8 @@ class Client {
   Bench& bench_;
 };
 
-// Of a client's state, the tensors that stay with it (train::LocalTensors),
-// which are its end; empty if it has trained none yet.
+// The tensors that stay with a client (train::LocalTensors), which are the end
+// of its state; empty if it has trained none yet.
 std::span<const float> LocalValuesOf(const train::Task& task,
                                      std::span<const float> state);
 

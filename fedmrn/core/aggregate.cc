@@ -38,7 +38,7 @@ void ParallelTiles(uint64_t params, int threads, Fn fn) {
   });
 }
 
-// Of floats as a frame has them; the same on every machine.
+// The length of floats as a frame has them; the same on every machine.
 double Norm(ByteView floats, uint64_t count) {
   double squares = 0;
   for (uint64_t i = 0; i < count; ++i) {

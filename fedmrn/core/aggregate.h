@@ -86,8 +86,8 @@ class Aggregator {
   Status Add(const FrameView& frame, int threads = 1);
   // The same, with what exceeds `most` scaled down to it.
   Status Add(const FrameView& frame, int threads, const Norms& most);
-  // Of a frame that Add would take; masked noise, which no client can make
-  // longer than the noise, counts as 0.
+  // The frame is one that Add would take; masked noise, which no client can
+  // make longer than the noise, counts as 0.
   Result<Norms> NormsOf(const FrameView& frame);
 
   // Adds several frames; one verdict each, in their order. Faster than one by

@@ -597,8 +597,8 @@ void ExpectRefused(const Bytes& good, size_t at, uint32_t value, size_t bytes,
   EXPECT_LE(parsed.error().offset, good.size());
 }
 
-// Of the codecs whose bits are coded as masks are; coded_mask_test.cc has what
-// a coded mask itself may not be.
+// This is about codecs whose bits are coded as masks are; coded_mask_test.cc
+// has what a coded mask itself may not be.
 TEST(Coding, RefusesWhatCannotBeWithWhatAndWhere) {
   for (const char* codec : {"mask", "signsgd", "topk"}) {
     SCOPED_TRACE(codec);

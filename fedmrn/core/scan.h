@@ -32,7 +32,7 @@ size_t MagnitudesBetween(std::span<const float> values, uint32_t low,
 // added ((0+4) + (2+6)) + ((1+5) + (3+7)): the same on every machine.
 double LaneSum(std::span<const float> values);
 double LaneSumOfMagnitudes(std::span<const float> values);
-// Of (value - centre)^2.
+// The same sum of (value - centre)^2.
 double LaneSumOfSquares(std::span<const float> values, double centre);
 
 namespace ref {

@@ -83,7 +83,7 @@ struct Header : FrameHeader {
     return version == 1 ? kHeaderBytesOfVersion1 : kFrameHeaderBytes;
   }
   size_t payload_at() const { return header_bytes() + extension_bytes; }
-  // Of all plain kinds but differences.
+  // All plain kinds have such values but differences.
   size_t plain_value_bytes() const {
     return plain_kind == PlainKind::kFloat16 ? 2 : 4;
   }

@@ -8,7 +8,7 @@
 namespace fedmrn::report {
 namespace {
 
-// Of 133 roles a tenth answer in a round.
+// A tenth of 133 roles answer in a round.
 constexpr PaperKey kShakespeareKeys[] = {{"rounds.clients_per_round", "13"}};
 constexpr PaperKey kVocKeys[] = {{"data.crop", "480"},
                                  {"data.erase", "true"},

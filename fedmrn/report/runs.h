@@ -38,8 +38,8 @@ struct SavedRun {
   // The files of data and network that its config names, of which runs with the
   // same content share one name; given by MakeStudy.
   std::string data_files, model_files;
-  // Of one that a grid made: the grid's summary, and where the run stands on
-  // the grid's axes: {"method", "uniform"}.
+  // A run that a grid made has the grid's summary, and its place on the grid's
+  // axes: {"method", "uniform"}.
   std::string grid_summary;
   std::vector<std::pair<std::string, std::string>> grid_labels;
   std::string version;

@@ -25,7 +25,7 @@ struct Table {
   std::vector<std::string> columns;  // the first names the row headers
   std::vector<std::vector<std::string>> rows;
   std::set<std::pair<size_t, size_t>> best;  // rows and columns in bold
-  // Of rows and columns, how dark their ground is, from 0 to 1.
+  // How dark the ground is at a row and column, from 0 to 1.
   std::map<std::pair<size_t, size_t>, double> shades = {};
 };
 

@@ -11,7 +11,7 @@
 
 namespace fedmrn::results {
 
-// Of one tested round: counts[truth * classes + answer]. Empty: there was none.
+// What a tested round gave: counts[truth * classes + answer]. Empty: none was.
 struct Confusion {
   uint32_t round = 0;
   std::vector<uint64_t> counts = {};

@@ -42,16 +42,16 @@ struct RoundRow {
   // the round's model.
   double train_loss = std::nan("");
   double train_score = std::nan("");
-  // Of some clients on their own held-out examples, mean, 10th percentile and
-  // worst: of the global model, and of what a local round of theirs makes of
-  // it.
+  // How some clients score on their own held-out examples (mean, 10th
+  // percentile and worst) with the global model, and with what a local round of
+  // theirs makes of it.
   double client_score = std::nan("");
   double client_score_p10 = std::nan("");
   double client_score_worst = std::nan("");
   double personal_score = std::nan("");
   double personal_score_p10 = std::nan("");
   double personal_score_worst = std::nan("");
-  // Of noise whose magnitudes are steered, over all tensors and clients: the
+  // Where magnitudes are steered, over all tensors and clients: the
   // geometric mean of the magnitudes, and the share of ones in binary masks
   // (signed ones: of updates beyond their thresholds).
   double magnitude = std::nan("");

@@ -103,7 +103,7 @@ struct ExecutorRow {
   Result<std::unique_ptr<Team>> (*gather)();
 };
 
-// Of these "auto" takes the first that is wanted; the last always is.
+// "auto" takes the first of these that is wanted; the last always is.
 std::span<const ExecutorRow> Executors();
 
 // The team of the executor of this name, or of "auto".

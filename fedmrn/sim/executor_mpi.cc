@@ -223,7 +223,7 @@ class Follower {
       if (const std::optional<Crew::Done> done = crew_->Take()) {
         idle = false;
         TellSteps();  // before the answer, as they belong to its round
-        // Of a client that was stopped nobody must count the answer.
+        // Nobody must count the answer of a client that was stopped.
         if (!stop) ranks_.Send(0, MessageOf(*done));
       }
       if (!told && stop) {

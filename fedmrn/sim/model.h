@@ -16,8 +16,8 @@ struct Moments {
 struct GlobalModel {
   std::vector<float> weights;  // coded parameters; fedpm: their scores
   std::vector<float> plain;
-  // Of the next round's noise, as frames have them (fedmrn/core/magnitude.h);
-  // none unless method.magnitude is "auto".
+  // The next round's noise has these, as frames hold them
+  // (fedmrn/core/magnitude.h); none unless method.magnitude is "auto".
   Bytes magnitudes = {};
   Moments moments = {};
 };

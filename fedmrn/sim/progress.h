@@ -14,7 +14,7 @@ struct Progress {
   std::atomic<uint64_t> steps_done = 0, steps_total = 0;  // of this round
   std::atomic<uint64_t> tests_done = 0, tests_total = 0;
   std::atomic<uint64_t> examples_trained = 0;  // since the program started
-  // Of an executor with ranks; 0: there are none.
+  // An executor with ranks counts here; 0: there are none.
   std::atomic<uint32_t> ranks = 0, clients_under_way = 0;
   std::atomic<const char*> metric = "accuracy";  // see Model::metric
   std::atomic<bool> stop = false;                // set by the watcher

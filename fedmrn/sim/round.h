@@ -34,7 +34,7 @@ struct RoundContext {
 // What a round leaves behind beside the model.
 struct RoundResult {
   results::RoundRow row;
-  // Of the test after it; empty if there was none, or none of classes.
+  // The test after it gave this; empty if there was none, or none of classes.
   std::vector<uint64_t> confusion = {};
 };
 

@@ -42,8 +42,8 @@ class RoundBook {
  private:
   results::RoundRow row_;
   std::function<void(const std::string&)> log_;
-  // Of the clients counted in this sample, in their order, so that means do not
-  // depend on that of arrival.
+  // The clients counted in this sample stand here in their order, so that means
+  // do not depend on that of arrival.
   struct Training {
     double examples, loss, score;
   };

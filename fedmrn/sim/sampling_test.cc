@@ -97,8 +97,8 @@ TEST(SampleByExamples, WeightsAreThenEqual) {
             7u);
 }
 
-// Of two without replacement: client k first has a chance p_k, second the sum
-// over others j of p_j p_k / (1 - p_j).
+// Two are drawn without replacement: client k comes first with chance p_k,
+// second with the sum over others j of p_j p_k / (1 - p_j).
 TEST(SampleByExamples, InProportionToExamples) {
   const std::vector<uint32_t> examples = {10, 20, 30, 40};
   constexpr int kRounds = 20000;

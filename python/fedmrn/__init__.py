@@ -49,7 +49,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     import torch
     FloatVector = Union[np.ndarray, torch.Tensor]
-# Of all parameters, or of each coded tensor: its length and its magnitude.
+# One for all parameters, or each coded tensor's length and magnitude.
 Magnitude = Union[float, Sequence[Tuple[int, float]]]
 
 __all__ = ["Aggregator", "Codec", "Frame", "FrameError", "Layout",

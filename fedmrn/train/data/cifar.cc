@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kSide = 32, kPlane = kSide * kSide, kImage = 3 * kPlane;
 
-// Of a set's files the last one is test's.
+// The last one of a set's files is test's.
 using Part = FilePart;
 using Parts = std::vector<FilePart>;
 

@@ -67,7 +67,7 @@ class Patches {
   Buffer values_;
 };
 
-// Of a pooled value the four pixels that it may come from, else the one.
+// The four pixels that a pooled value may come from, or else its only one.
 template <bool kPooled>
 struct Pixels {
   static constexpr size_t kCount = kPooled ? 4 : 1;
@@ -239,8 +239,8 @@ HWY_NOINLINE void ForwardWhole(const Activation& images, const Patches& patches,
   }
 }
 
-// Of kTaps values of the patches, from `first` on: adds the sum of the gradient
-// times the value, where the gradient goes, to that of each of these channels.
+// Takes kTaps values of the patches, from `first` on, and adds the sum of the
+// gradient times the value, where the gradient goes, to each channel's.
 template <bool kPooled, size_t kTaps>
 HWY_NOINLINE void BackwardVector(const Activation& images,
                                  const Patches& patches, size_t first,

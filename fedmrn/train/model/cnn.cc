@@ -292,7 +292,7 @@ Cnn::Part Cnn::PartOf(const Plan& plan, size_t index, size_t part) {
   Memory::OfBlock& m = memory_->blocks[index];
   Activation in = block.in, out = block.out;
   in.images = out.images = static_cast<uint32_t>(in.images / Parts(plan));
-  // Of what this block does not keep there is none.
+  // What this block does not keep has no address.
   const auto share = [&](const auto& of, size_t size) {
     return of.get() == nullptr ? nullptr : of.get() + part * size;
   };

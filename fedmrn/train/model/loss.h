@@ -27,14 +27,14 @@ struct Score {
   double loss = 0;
   double metric = 0;  // right answers; see Model::metric
   uint64_t count = 0;
-  // Of a test with classes, [truth * classes + answer] counts how often one was
-  // taken for another; empty if there are more than kConfusionClasses.
+  // Where classes are tested, [truth * classes + answer] counts how often one
+  // was taken for another; empty if there are more than kConfusionClasses.
   std::vector<uint64_t> confusion;
 
   void Add(const Score& part);
 };
 
-// Of more the matrix would take more memory than a small network, and no one
+// For more the matrix would take more memory than a small network, and no one
 // could read it. (Pixels have it always: their mean IoU is made of it.)
 inline constexpr size_t kConfusionClasses = 256;
 

@@ -62,7 +62,7 @@ struct TorchModule {
   // `file` is its name, for the error.
   Result<std::vector<NamedTensor>> (*read_tensors)(const std::string& file,
                                                    const std::string& contents);
-  // Of the headers; it cannot tell itself.
+  // The headers have it; LibTorch cannot tell itself.
   std::string (*version)();
 };
 
