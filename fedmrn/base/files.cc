@@ -157,6 +157,17 @@ Status GrowFile(const std::string& path, ByteView bytes) {
   return WriteAndSync(path, path, O_APPEND, bytes.subspan(old->size()));
 }
 
+Result<bool> AppendToFile(const std::string& path, uint64_t length,
+                          ByteView more) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) ||
+      static_cast<uint64_t>(info.st_size) != length) {
+    return false;
+  }
+  if (!more.empty()) FEDMRN_TRY(WriteAndSync(path, path, O_APPEND, more));
+  return true;
+}
+
 Result<FolderLock> FolderLock::Take(const std::string& folder) {
   FEDMRN_TRY(MakeFolder(folder));
   const std::string path = folder + "/lock";

@@ -38,6 +38,11 @@ Status MakeFolder(const std::string& path);
 // it holds a beginning of them, else atomically.
 Status GrowFile(const std::string& path, ByteView bytes);
 
+// The same for who knows how long such a file is and keeps none of it. False,
+// and nothing happens, if it has another length or is not there.
+Result<bool> AppendToFile(const std::string& path, uint64_t length,
+                          ByteView more);
+
 // Held by one process at a time, until it ends in whatever way.
 class FolderLock {
  public:

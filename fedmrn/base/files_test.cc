@@ -194,6 +194,23 @@ TEST_F(Files, GrowsInPlaceWhereItCan) {
   EXPECT_EQ(AsText(*ReadFile(Path("watched"))), "one two");
 }
 
+TEST_F(Files, AppendsToTheFileThatItKnows) {
+  const std::string path = Path("file");
+  const auto append = [&](uint64_t length, std::string_view more) {
+    return *AppendToFile(path, length, AsBytes(more));
+  };
+  EXPECT_FALSE(append(0, "one"));  // not there
+  ASSERT_TRUE(GrowFile(path, AsBytes("one")));
+  EXPECT_TRUE(append(3, " two"));
+  EXPECT_TRUE(append(7, ""));
+  EXPECT_FALSE(append(3, " three"));
+  EXPECT_EQ(AsText(*ReadFile(path)), "one two");
+  const FileFaults full([](FileStep step, const std::string&) {
+    return step == FileStep::kWrite ? ENOSPC : 0;
+  });
+  EXPECT_FALSE(AppendToFile(path, 7, AsBytes("!!")));
+}
+
 // FIPS 180-2, appendix B.
 TEST(Sha256, KnownDigests) {
   EXPECT_EQ(Sha256Hex({}),

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "fedmrn/base/files.h"
 
@@ -78,34 +79,24 @@ void PutRecord(ByteView event, Bytes& to) {
   AppendLe(MaskedCrc(event), to);
 }
 
-}  // namespace
-
-uint32_t Crc32c(ByteView bytes) {
-  uint32_t crc = ~0u;
-  for (uint8_t byte : bytes) crc = (crc >> 8) ^ kCrcTable[(crc ^ byte) & 0xff];
-  return ~crc;
+Bytes FirstEvent(int64_t start_time) {
+  Bytes version = Event(static_cast<double>(start_time)), events;
+  PutBlock(3, AsBytes("brain.Event:2"), version);
+  PutRecord(version, events);
+  return events;
 }
 
-Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
-  return GrowingEvents().Of(rows, start_time);
-}
-
-const Bytes& GrowingEvents::Of(std::span<const RoundRow> rows,
-                               int64_t start_time) {
-  if (events_.empty()) {
-    wall_time_ = static_cast<double>(start_time);
-    Bytes version = Event(wall_time_);
-    PutBlock(3, AsBytes("brain.Event:2"), version);
-    PutRecord(version, events_);
-  }
-  for (const RoundRow& row : rows.subspan(rows_)) {
-    wall_time_ += row.wall_s;
-    uplink_bytes_ += row.uplink_bytes;
+// `wall_time` and `uplink_bytes` are those before the rows, and then after.
+void AppendEvents(std::span<const RoundRow> rows, double& wall_time,
+                  uint64_t& uplink_bytes, Bytes& events) {
+  for (const RoundRow& row : rows) {
+    wall_time += row.wall_s;
+    uplink_bytes += row.uplink_bytes;
     Bytes summary;
     PutScalar("accuracy", row.score, summary);
     PutScalar("mean_iou", row.mean_iou, summary);
     PutScalar("loss", row.loss, summary);
-    PutScalar("uplink_megabytes", static_cast<double>(uplink_bytes_) / 1e6,
+    PutScalar("uplink_megabytes", static_cast<double>(uplink_bytes) / 1e6,
               summary);
     PutScalar("uplink_bits_per_param", row.uplink_bits_per_param, summary);
     PutScalar("magnitude", row.magnitude, summary);
@@ -120,22 +111,55 @@ const Bytes& GrowingEvents::Of(std::span<const RoundRow> rows,
     PutScalar("personal_accuracy", row.personal_score, summary);
     PutScalar("personal_accuracy_p10", row.personal_score_p10, summary);
     PutScalar("personal_accuracy_worst", row.personal_score_worst, summary);
-    Bytes event = Event(wall_time_);
+    Bytes event = Event(wall_time);
     PutKey(2, kVarint, event);
     PutVarint(row.round, event);
     PutBlock(5, summary, event);
-    PutRecord(event, events_);
+    PutRecord(event, events);
   }
-  rows_ = rows.size();
-  return events_;
 }
 
-Status WriteTensorBoard(const std::string& folder, ByteView events,
-                        int64_t start_time) {
-  FEDMRN_TRY(MakeFolder(folder));
-  return GrowFile(
-      folder + "/events.out.tfevents." + std::to_string(start_time) + ".fedmrn",
-      events);
+}  // namespace
+
+uint32_t Crc32c(ByteView bytes) {
+  uint32_t crc = ~0u;
+  for (uint8_t byte : bytes) crc = (crc >> 8) ^ kCrcTable[(crc ^ byte) & 0xff];
+  return ~crc;
+}
+
+Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time) {
+  Bytes events = FirstEvent(start_time);
+  auto wall_time = static_cast<double>(start_time);
+  uint64_t uplink_bytes = 0;
+  AppendEvents(rows, wall_time, uplink_bytes, events);
+  return events;
+}
+
+EventFile::EventFile(std::string folder, int64_t start_time)
+    : folder_(std::move(folder)),
+      path_(folder_ + "/events.out.tfevents." + std::to_string(start_time) +
+            ".fedmrn"),
+      start_time_(start_time) {}
+
+Status EventFile::Write(std::span<const RoundRow> rows) {
+  bool appended = false;
+  if (length_ > 0) {
+    Bytes more;
+    AppendEvents(rows.subspan(rows_), wall_time_, uplink_bytes_, more);
+    appended = FEDMRN_TRY(AppendToFile(path_, length_, more));
+    length_ += more.size();
+  }
+  if (!appended) {  // the first time, or somebody changed it
+    FEDMRN_TRY(MakeFolder(folder_));
+    Bytes all = FirstEvent(start_time_);
+    wall_time_ = static_cast<double>(start_time_);
+    uplink_bytes_ = 0;
+    AppendEvents(rows, wall_time_, uplink_bytes_, all);
+    FEDMRN_TRY(GrowFile(path_, all));
+    length_ = all.size();
+  }
+  rows_ = rows.size();
+  return Ok();
 }
 
 }  // namespace fedmrn::results

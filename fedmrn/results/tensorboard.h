@@ -16,24 +16,26 @@ namespace fedmrn::results {
 // last resumption), is in seconds since 1970.
 Bytes TensorBoardEvents(std::span<const RoundRow> rows, int64_t start_time);
 
-// The same of one run's rows that become more from call to call: writes out
-// only the new ones, so that a round takes no longer the more there were
-// before.
-class GrowingEvents {
+// One run's event file in `folder` (created if missing). A TensorBoard that is
+// watching keeps the file open, so it grows in place.
+class EventFile {
  public:
-  const Bytes& Of(std::span<const RoundRow> rows, int64_t start_time);
+  EventFile(std::string folder, int64_t start_time);
+
+  // Makes it hold the events of these rows, which become more from call to
+  // call: only the new ones are written, and none are kept, so that a round
+  // takes no longer the more there were before.
+  Status Write(std::span<const RoundRow> rows);
 
  private:
-  Bytes events_;
-  size_t rows_ = 0;  // that they hold
+  std::string folder_, path_;
+  int64_t start_time_;
+  // What was written.
+  size_t rows_ = 0;
+  uint64_t length_ = 0;  // 0: nothing yet
   double wall_time_ = 0;
   uint64_t uplink_bytes_ = 0;
 };
-
-// Makes the event file in `folder` (created if missing) hold these events. A
-// TensorBoard that is watching keeps the file open, so it grows in place.
-Status WriteTensorBoard(const std::string& folder, ByteView events,
-                        int64_t start_time);
 
 // The Castagnoli polynomial's, as TensorBoard's records carry it.
 uint32_t Crc32c(ByteView bytes);

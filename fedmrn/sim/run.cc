@@ -232,8 +232,8 @@ class RunFolder {
     FEDMRN_TRY(
         WriteFileAtomically(Path("rounds.csv"), AsBytes(csv_.Of(state.rows))));
     if (config_.run.tensorboard) {
-      FEDMRN_TRY(results::WriteTensorBoard(
-          Path("tb"), events_.Of(state.rows, state.started), state.started));
+      if (!events_) events_.emplace(Path("tb"), state.started);
+      FEDMRN_TRY(events_->Write(state.rows));
     }
     results::RunInfo info;
     info.version = options_.version;
@@ -266,7 +266,7 @@ class RunFolder {
   client::States& states_;
   std::optional<FolderLock> lock_;
   results::GrowingCsv csv_;
-  results::GrowingEvents events_;
+  std::optional<results::EventFile> events_;
 };
 
 ExecutorParts PartsOf(const Config& config, const RunOptions& options,
