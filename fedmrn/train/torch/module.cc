@@ -4,7 +4,7 @@
 #include "fedmrn/train/torch/plain_cnn.h"
 #include "fedmrn/train/torch/plain_lstm.h"
 #include "fedmrn/train/torch/plain_script.h"
-#include "fedmrn/train/torch/script_network.h"
+#include "fedmrn/train/torch/script_loading.h"
 #include "fedmrn/train/torch/torch_file.h"
 #include "fedmrn/train/torch/torch_module.h"
 

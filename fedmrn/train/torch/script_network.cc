@@ -1,5 +1,3 @@
-// A TorchScript module as a network: the user's own, or one of ours that is
-// written in TorchScript.
 #include "fedmrn/train/torch/script_network.h"
 
 // First: clang 14 in C++20 cannot read LibTorch's headers in another order.
@@ -7,7 +5,6 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/api/module.h>
 // clang-format on
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/bincount.h>
@@ -18,29 +15,19 @@
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
-#include <torch/csrc/jit/passes/inliner.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/runtime/graph_iterator.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <numeric>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fedmrn/base/check.h"
 #include "fedmrn/core/draws.h"
-#include "fedmrn/train/model/name_patterns.h"
-#include "fedmrn/train/torch/torch_file.h"
-
-// OpenBLAS has threads of its own, and this sets their number; it is null with
-// another BLAS.
-extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
 
 namespace fedmrn::train {
 namespace {
@@ -92,20 +79,6 @@ class Draws {
   c10::impl::IncludeDispatchKeyGuard key_;
 };
 
-// What this program cannot reproduce: draws other than dropout, and parallel
-// work.
-bool Reproducible(const torch::jit::Node& node) {
-  if (node.kind() == c10::prim::fork) return false;
-  const c10::FunctionSchema* const schema = node.maybeSchema();
-  if (schema == nullptr) return true;
-  const c10::OperatorName& name = schema->operator_name();
-  const auto op = c10::Dispatcher::singleton().findSchema(name);
-  if (!op || !op->hasTag(at::Tag::nondeterministic_seeded)) return true;
-  return name.name.ends_with("dropout") || name.name.ends_with("dropout_") ||
-         c10::toString(name) == "aten::bernoulli_.float" ||
-         c10::toString(name) == "aten::bernoulli.p";
-}
-
 // Messages.
 
 std::string ToString(at::IntArrayRef shape) {
@@ -124,73 +97,48 @@ auto Named(const std::string& name, const Work& work) {
   }
 }
 
-// The module.
+}  // namespace
 
-// A tensor of the layout.
-struct Entry {
-  size_t slot;
-  bool coded, trained;
-  float gradient_scale;
-};
-
-// Immutable and thread-safe but for `module`'s compiled code, which LibTorch
-// guards.
-struct Script {
-  ScriptSpec spec;
-  Data data;  // what it is, without examples
-  Module module;
-  std::vector<Entry> entries;  // of the layout, in its order
-  ModelLayout layout;
-  uint64_t trainable_plain = 0;
-  at::MemoryFormat images = at::MemoryFormat::Contiguous;
-
-  // The values in the file.
-  void Initial(std::span<float> coded, std::span<float> plain) const {
-    std::vector<Slot> slots;
-    FindSlots(module, "", slots);
-    for (const Entry& entry : entries) {
-      const at::Tensor tensor = slots[entry.slot].tensor();
-      const auto size = static_cast<size_t>(tensor.numel());
-      std::span<float>& to = entry.coded ? coded : plain;
-      std::copy_n(tensor.data_ptr<float>(), size, to.begin());
-      to = to.subspan(size);
-    }
-  }
-};
-
-// A copy of the module that computes with the given values, so that nothing it
-// keeps, not even a counter, reaches a later call. The values lie in `memory`,
-// which the next copy may use again.
-struct Copy {
-  Module module;
+void Script::Initial(std::span<float> coded, std::span<float> plain) const {
   std::vector<Slot> slots;
-  std::vector<at::Tensor> tensors;  // those of the layout
-
-  Copy(const Script& script, bool training, std::span<const float> coded,
-       std::span<const float> plain, std::vector<at::Tensor>& memory) {
-    const at::NoGradGuard no_gradient;
-    FindSlots(script.module, "", slots);
-    memory.resize(script.entries.size());
-    c10::IValue::HashAliasedIValueMap copied;
-    for (size_t i = 0; i < memory.size(); ++i) {
-      const Entry& entry = script.entries[i];
-      const at::Tensor of_script = slots[entry.slot].tensor();
-      std::span<const float>& from = entry.coded ? coded : plain;
-      const auto size = static_cast<size_t>(of_script.numel());
-      if (!memory[i].defined()) memory[i] = at::empty_like(of_script);
-      at::Tensor tensor = memory[i].detach();
-      std::copy_n(from.begin(), size, tensor.data_ptr<float>());
-      from = from.subspan(size);
-      tensors.push_back(tensor.set_requires_grad(entry.trained));
-      copied.emplace(of_script, tensor);
-    }
-    FEDMRN_CHECK(coded.empty() && plain.empty());
-    module = Module(script.module._ivalue()->deepcopy(copied));
-    module.train(training);
-    slots.clear();
-    FindSlots(module, "", slots);
+  FindSlots(module, "", slots);
+  for (const ScriptEntry& entry : entries) {
+    const at::Tensor tensor = slots[entry.slot].tensor();
+    const auto size = static_cast<size_t>(tensor.numel());
+    std::span<float>& to = entry.coded ? coded : plain;
+    std::copy_n(tensor.data_ptr<float>(), size, to.begin());
+    to = to.subspan(size);
   }
-};
+}
+
+ScriptCopy::ScriptCopy(const Script& script, bool training,
+                       std::span<const float> coded,
+                       std::span<const float> plain,
+                       std::vector<at::Tensor>& memory) {
+  const at::NoGradGuard no_gradient;
+  FindSlots(script.module, "", slots);
+  memory.resize(script.entries.size());
+  c10::IValue::HashAliasedIValueMap copied;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const ScriptEntry& entry = script.entries[i];
+    const at::Tensor of_script = slots[entry.slot].tensor();
+    std::span<const float>& from = entry.coded ? coded : plain;
+    const auto size = static_cast<size_t>(of_script.numel());
+    if (!memory[i].defined()) memory[i] = at::empty_like(of_script);
+    at::Tensor tensor = memory[i].detach();
+    std::copy_n(from.begin(), size, tensor.data_ptr<float>());
+    from = from.subspan(size);
+    tensors.push_back(tensor.set_requires_grad(entry.trained));
+    copied.emplace(of_script, tensor);
+  }
+  FEDMRN_CHECK(coded.empty() && plain.empty());
+  module = Module(script.module._ivalue()->deepcopy(copied));
+  module.train(training);
+  slots.clear();
+  FindSlots(module, "", slots);
+}
+
+namespace {
 
 class ScriptNetwork final : public Network {
  public:
@@ -202,7 +150,7 @@ class ScriptNetwork final : public Network {
                       std::span<float> coded_gradient,
                       std::span<float> plain_gradient) override {
     return Named(script_->spec.name, [&] {
-      Copy copy(*script_, true, coded, plain, memory_);
+      ScriptCopy copy(*script_, true, coded, plain, memory_);
       const at::AutoGradMode with_gradient(true);
       at::Tensor loss;
       const std::vector<at::Tensor> outputs =
@@ -216,7 +164,7 @@ class ScriptNetwork final : public Network {
       float* to_plain = plain_gradient.data();
       float* statistics = plain.data() + script_->trainable_plain;
       for (size_t i = 0; i < copy.tensors.size(); ++i) {
-        const Entry& entry = script_->entries[i];
+        const ScriptEntry& entry = script_->entries[i];
         const at::Tensor& tensor = copy.tensors[i];
         const int64_t size = tensor.numel();
         if (!entry.trained) {
@@ -246,14 +194,13 @@ class ScriptNetwork final : public Network {
     });
   }
 
-  // Whether forward takes such a batch, in training as it is.
   bool Accepts(const Batch& batch) const {
     const at::NoGradGuard no_gradient;
     std::vector<float> coded(script_->layout.coded_params());
     std::vector<float> plain(script_->layout.plain_values());
     script_->Initial(coded, plain);
     std::vector<at::Tensor> memory;
-    Copy copy(*script_, true, coded, plain, memory);
+    ScriptCopy copy(*script_, true, coded, plain, memory);
     try {
       Forward(copy.module, batch, {0, Purpose::kDropout, 0});
       return true;
@@ -266,7 +213,7 @@ class ScriptNetwork final : public Network {
                  std::span<const float> plain) override {
     return Named(script_->spec.name, [&] {
       const at::NoGradGuard no_gradient;
-      Copy copy(*script_, false, coded, plain, memory_);
+      ScriptCopy copy(*script_, false, coded, plain, memory_);
       // One that was traced in training mode drops something even here.
       const at::Tensor output =
           Forward(copy.module, batch, {0, Purpose::kDropout, 0}).front();
@@ -476,216 +423,18 @@ class ScriptNetwork final : public Network {
   }
 
   std::shared_ptr<const Script> script_;
-  std::vector<at::Tensor> memory_;  // of a Copy
+  std::vector<at::Tensor> memory_;  // of a ScriptCopy
 };
-
-// Loading.
-
-constexpr char kHowToSave[] = "torch.jit.script(model).save(\"model.pt\")";
-
-void CheckForward(const Module& module) {
-  const auto method = module.find_method("forward");
-  if (!method) Refuse("the module has no method forward");
-  const auto& arguments = method->function().getSchema().arguments();
-  size_t needed = 0;
-  for (const c10::Argument& argument : arguments) {
-    needed += argument.default_value() ? 0 : 1;
-  }
-  if (arguments.size() < 2 || needed > 2) {  // the first is self
-    Refuse("forward must take one tensor, a batch of inputs; it takes " +
-           std::to_string(needed - 1));
-  }
-  auto graph = method->graph()->copy();
-  torch::jit::Inline(*graph);
-  torch::jit::DepthFirstGraphNodeIterator nodes(graph);
-  while (const torch::jit::Node* const node = nodes.next()) {
-    if (Reproducible(*node)) continue;
-    Refuse(std::string("forward uses ") + node->kind().toQualString() +
-           ", whose result would differ from run to run; of what is random, "
-           "only dropout is supported");
-  }
-}
-
-// Gives every float tensor memory of its own: copies of a module cannot tell a
-// view from a whole. Tied weights, one tensor under several names, stay one.
-void SeparateTensors(const std::vector<Slot>& slots) {
-  std::vector<at::Tensor> before;
-  for (const Slot& slot : slots) before.push_back(slot.tensor());
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const at::Tensor& tensor = before[i];
-    if (tensor.scalar_type() != at::kFloat) continue;
-    size_t first = 0;
-    while (first < i && !(before[first].scalar_type() == at::kFloat &&
-                          before[first].data_ptr() == tensor.data_ptr() &&
-                          before[first].sizes() == tensor.sizes() &&
-                          before[first].strides() == tensor.strides())) {
-      ++first;
-    }
-    const at::Tensor own = first < i
-                               ? slots[first].tensor()
-                               : tensor.detach()
-                                     .clone(at::MemoryFormat::Contiguous)
-                                     .set_requires_grad(tensor.requires_grad());
-    slots[i].object->setSlot(slots[i].index, own);
-  }
-}
-
-bool HasEarlierName(const std::vector<Slot>& slots, size_t which) {
-  const at::Tensor tensor = slots[which].tensor();
-  return std::any_of(
-      slots.begin(), slots.begin() + static_cast<ptrdiff_t>(which),
-      [&](const Slot& slot) { return slot.tensor().is_same(tensor); });
-}
-
-void BuildLayout(Script& script) {
-  std::vector<Slot> slots;
-  FindSlots(script.module, "", slots);
-  SeparateTensors(slots);
-  NamePatterns patterns(script.spec.coded);  // ModelSettings::coded
-  const auto add = [&](size_t i, bool coded, bool trained) {
-    const Slot& slot = slots[i];
-    const at::IntArrayRef shape = slot.tensor().sizes();
-    script.layout.tensors.push_back(
-        {slot.name, {shape.begin(), shape.end()}, coded});
-    const auto& scale = script.spec.gradient_scale;
-    script.entries.push_back(
-        {i, coded, trained, scale ? scale(slot.name) : 1.0f});
-  };
-  std::vector<size_t> statistics;
-  bool any_coded = false;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const at::Tensor tensor = slots[i].tensor();
-    const bool trained = slots[i].parameter && tensor.requires_grad();
-    // What is neither trained nor a statistic stays as it is in the file.
-    if (HasEarlierName(slots, i) || !tensor.is_floating_point() ||
-        (slots[i].parameter && !trained) || tensor.numel() == 0) {
-      continue;
-    }
-    if (tensor.scalar_type() != at::kFloat) {
-      Refuse("tensor " + slots[i].name + " is of type " +
-             c10::toString(tensor.scalar_type()) +
-             "; convert the model with .float() before saving it");
-    }
-    if (!trained) {
-      statistics.push_back(i);
-      continue;
-    }
-    const bool coded = patterns.Match(slots[i].name, tensor.dim() > 1);
-    any_coded |= coded;
-    add(i, coded, true);
-    if (!coded) {
-      script.trainable_plain += static_cast<uint64_t>(tensor.numel());
-    }
-  }
-  if (script.entries.empty()) {
-    Refuse(
-        "the module has no trainable tensor (a parameter of type float32 "
-        "that requires a gradient)");
-  }
-  if (const std::string unused = patterns.Unused(); !unused.empty()) {
-    Refuse("no trainable tensor has a name like '" + unused +
-           "' of model.masked");
-  }
-  if (!any_coded) {
-    Refuse("no tensor would be compressed; name some with model.masked");
-  }
-  for (const size_t i : statistics) add(i, false, false);
-}
-
-// Convolutions are about a quarter faster where the channels of a pixel lie
-// side by side, but not those of one channel each, and a module may .view()
-// their results as only the usual order allows: that is tried with two images,
-// since with one every order would do.
-void ChooseImageFormat(const std::shared_ptr<Script>& script,
-                       const std::vector<int64_t>& shape) {
-  if (script->data.input != Input::kImages) return;
-  const auto of_one_channel =
-      std::ranges::count_if(script->layout.tensors, [](const auto& tensor) {
-        return tensor.shape.size() == 4 && tensor.shape[1] == 1;
-      });
-  if (of_one_channel > 1) return;  // the first may be that of grey images
-  Batch batch;
-  batch.examples = 2;
-  batch.shape = {2};
-  batch.shape.insert(batch.shape.end(), shape.begin(), shape.end());
-  batch.x.resize(static_cast<size_t>(std::accumulate(
-      shape.begin(), shape.end(), int64_t{2}, std::multiplies<>())));
-  script->images = at::MemoryFormat::ChannelsLast;
-  if (!ScriptNetwork(script).Accepts(batch)) {
-    script->images = at::MemoryFormat::Contiguous;
-  }
-}
-
-Result<std::string> Save(const Script& script, std::span<const float> coded,
-                         std::span<const float> plain) {
-  // LibTorch does not promise that two modules may be written at a time.
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  try {
-    std::ostringstream file;
-    std::vector<at::Tensor> memory;
-    Copy(script, false, coded, plain, memory).module.save(file);
-    return std::move(file).str();
-  } catch (const std::exception& error) {
-    return Error{ErrorCode::kBadValue, script.spec.name + ": " + Reason(error)};
-  }
-}
 
 }  // namespace
 
-Result<Model> MakeScriptModel(const ScriptSpec& spec, const Data& data) {
-  // Plain execution: LibTorch would watch the first runs and then compute in
-  // another order.
-  torch::jit::getProfilingMode() = false;
-  // LibTorch sets its own number for every new thread.
-  const auto threads = static_cast<int>(spec.threads);
-  at::set_num_threads(threads);
-  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(threads);
+std::unique_ptr<Network> MakeScriptNetwork(
+    std::shared_ptr<const Script> script) {
+  return std::make_unique<ScriptNetwork>(std::move(script));
+}
 
-  const auto script = std::make_shared<Script>();
-  script->spec = spec;
-  script->spec.contents.clear();
-  script->data.name = data.name;
-  script->data.input = data.input;
-  script->data.target = data.target;
-  script->data.target_shape = data.target_shape;
-  script->data.classes = data.classes;
-  try {
-    const FileKind kind = KindOf(spec.contents);
-    if (kind != FileKind::kModule) {
-      Refuse(std::string(kind == FileKind::kPickle
-                             ? "holds tensors or a Python object (torch.save), "
-                               "not a module"
-                             : "is no TorchScript file") +
-             "; save the model with " + kHowToSave);
-    }
-    script->module = LoadModule(spec.contents);
-    CheckForward(script->module);
-    BuildLayout(*script);
-    ChooseImageFormat(script, data.shape);
-  } catch (const std::exception& error) {
-    return Error{ErrorCode::kBadValue, spec.name + ": " + Reason(error)};
-  }
-
-  Model model;
-  model.layout = script->layout;
-  model.trainable_plain = script->trainable_plain;
-  model.library_threads = spec.threads;
-  model.metric = data.target == Target::kNumbers        ? "R2"
-                 : data.target == Target::kPixelClasses ? "pixel accuracy"
-                                                        : "accuracy";
-  model.initialize = [script](uint64_t, std::span<float> coded,
-                              std::span<float> plain) {
-    script->Initial(coded, plain);
-  };
-  model.make_network = [script] {
-    return std::make_unique<ScriptNetwork>(script);
-  };
-  model.torchscript = [script](std::span<const float> coded,
-                               std::span<const float> plain) {
-    return Save(*script, coded, plain);
-  };
-  return model;
+bool Accepts(std::shared_ptr<const Script> script, const Batch& batch) {
+  return ScriptNetwork(std::move(script)).Accepts(batch);
 }
 
 }  // namespace fedmrn::train
