@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // With all that a run can keep: clients' states and the server's moments.
-Config Tiny() {
+Config TinyWithStates() {
   const std::vector<std::string> settings = {
       "data.name=synthetic",   "data.train_examples=24",
       "data.test_examples=8",  "partition.clients=3",
@@ -59,7 +59,7 @@ class RunFaults : public testing::Test {
     }
   }
 
-  const Config config_ = Tiny();
+  const Config config_ = TinyWithStates();
   const std::string expected_ = sim::Run(config_, {})->model_sha256;
   fs::path out_;
 };
