@@ -403,6 +403,25 @@ class TuneTest(GridTest):
         self.done("run", self.out / "tuned.toml", "--out",
                   self.folder / "tuned")
 
+    def test_short_runs_are_the_first_rounds_of_long_ones(self):
+        # A rate that falls does so as in the long run, and none ends early.
+        settings = [arg for value in (
+            "rounds.count=8", "train.lr_schedule=cosine",
+            "rounds.target_accuracy=0.01", "rounds.patience=1")
+            for arg in ("--set", value)]
+        self.done("tune", self.config, "--grid", "lr=0.3,0.1", "--rounds", 3,
+                  "--out", self.out, *settings)
+        for name in ("lr0.3-seed1", "lr0.1-seed1"):
+            self.assertEqual(len(self.rows(name)), 3)
+            with open(self.out / name / "config.toml", "rb") as file:
+                self.assertEqual(tomllib.load(file)["train"]["lr_rounds"], 8)
+        with open(self.out / "tuned.toml", "rb") as file:
+            tuned = tomllib.load(file)
+        self.assertEqual(tuned["train"]["lr_rounds"], 8)
+        self.assertEqual(tuned["rounds"]["count"], 8)
+        self.assertEqual(tuned["rounds"]["target_accuracy"], 0.01)
+        self.assertEqual(tuned["rounds"]["patience"], 1)
+
     def test_never_looks_at_the_test_set(self):
         # Whatever the test set is, the runs are the same to the digit.
         tables = []
