@@ -25,6 +25,7 @@ struct AggregateArguments {
   double target_ones = train::MaskSettings().target_ones;
   double clip_norm = 0;
   uint64_t max_weight = 0;
+  uint32_t max_examples = RoundSpec().max_examples;
 };
 
 Error In(const std::string& path, const Error& error) {
@@ -38,6 +39,7 @@ RoundSpec SpecOf(const AggregateArguments& arguments,
   RoundSpec spec;
   spec.run = broadcast.run;
   spec.round = broadcast.round;
+  spec.max_examples = arguments.max_examples;
   spec.fingerprint = broadcast.fingerprint;
   spec.params = broadcast.params;
   spec.plain_count = broadcast.plain_count;
@@ -153,6 +155,10 @@ void AddAggregate(Verb program) {
       .ShowDefault();
   verb.AddOption("--max-weight", arguments->max_weight,
                  "The most that one client weighs; 0: what it says")
+      .ShowDefault();
+  verb.AddOption("--max-examples", arguments->max_examples,
+                 "What the run's largest client has, if it has more than this")
+      .Positive()
       .ShowDefault();
   verb.AddOption("--run-seed", arguments->run_seed,
                  "Refuse seeds that do not follow from it")

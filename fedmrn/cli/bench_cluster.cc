@@ -226,7 +226,7 @@ Status Measure(const ClusterOptions& options, sim::Team& team) {
       std::vector<float>(layout.coded_params()),
       std::vector<float>(layout.plain_values(), 1.0f)};
   const double small = FramesPerSecond(
-      sim::RoundSpecOf(config, layout, 1, model), frames, options.repeats);
+      sim::RoundSpecOf(config, layout, 1, model, 0), frames, options.repeats);
   const double large = FramesPerSecondOfLargerModel(options.repeats);
   const size_t broadcast_bytes =
       FEDMRN_TRY(sim::EncodeModel(config, layout.Fingerprint(), 1, model))

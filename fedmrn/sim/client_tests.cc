@@ -26,8 +26,9 @@ constexpr size_t kAnswersAtOnce = 16;
 Result<GlobalModel> ModelAfter(const Config& config, const train::Task& task,
                                uint32_t round, const GlobalModel& model,
                                ByteView frame) {
-  Aggregator alone = FEDMRN_TRY(
-      Aggregator::Create(RoundSpecOf(config, task.model.layout, round, model)));
+  const uint32_t examples = FEDMRN_TRY(ParseFrame(frame)).examples;
+  Aggregator alone = FEDMRN_TRY(Aggregator::Create(
+      RoundSpecOf(config, task.model.layout, round, model, examples)));
   FEDMRN_TRY(alone.Add(frame));
   GlobalModel after = model;
   const train::Method& method = *train::FindMethod(config.method.name);

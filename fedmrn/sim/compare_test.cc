@@ -139,6 +139,40 @@ TEST_F(RunGridTest, StartsNothingOnceStopped) {
   EXPECT_EQ(outcomes[1].state, RunState::kNew);
 }
 
+// A run that has ended, was given more rounds and stopped before the first of
+// them is as far as it was, and goes on or is left as it is.
+TEST_F(RunGridTest, StoppedInTheFirstOfMoreRounds) {
+  const auto run_all = [&] {
+    std::vector<GridOutcome> outcomes = Find();
+    ASSERT_TRUE(RunGrid(grid_, options_, outcomes).ok());
+  };
+  const auto count_to = [&](uint32_t rounds) {
+    for (GridRun& run : grid_.runs) run.config.rounds.count = rounds;
+  };
+  run_all();
+  count_to(2);
+  options_.on_start = [this](size_t) {
+    for (Progress& progress : progress_) progress.stop = true;
+  };
+  run_all();
+  for (Progress& progress : progress_) progress.stop = false;
+  options_.on_start = {};
+  size_t unfinished = 0;
+  for (const GridOutcome& outcome : Find()) {
+    EXPECT_EQ(outcome.rows.size(), 1u);
+    unfinished += outcome.state == RunState::kInterrupted;
+  }
+  EXPECT_EQ(unfinished, 2u);
+  count_to(1);
+  run_all();
+  count_to(2);
+  run_all();
+  for (const GridOutcome& outcome : Find()) {
+    EXPECT_EQ(outcome.state, RunState::kFinished);
+    EXPECT_EQ(outcome.rows.size(), 2u);
+  }
+}
+
 TEST_F(RunGridTest, OneProcessAtATime) {
   const Result<FolderLock> other = FolderLock::Take(options_.out);
   ASSERT_TRUE(other.ok());

@@ -223,7 +223,7 @@ TEST_F(ThreadExecutorTest, FramesFitTheRound) {
           "method.update=float16", "method.bits=3"}) {
       Configure({"method.name=" + std::string(method.name), more});
       Result<Aggregator> aggregator = Aggregator::Create(
-          RoundSpecOf(config_, task_.model.layout, 4, model_));
+          RoundSpecOf(config_, task_.model.layout, 4, model_, 0));
       ASSERT_TRUE(aggregator) << aggregator.error().ToString();
       for (const Bytes& frame : Frames(Execute())) {
         const Status added = aggregator->Add(frame);

@@ -135,7 +135,7 @@ TEST(LocalTensorsSimTest, EveryMethod) {
                   "");
     for (uint32_t round = 1; round <= 2; ++round) {
       Aggregator sum = *Aggregator::Create(
-          RoundSpecOf(own.config, own.task.model.layout, round, own.model));
+          RoundSpecOf(own.config, own.task.model.layout, round, own.model, 0));
       const Status added = sum.Add(own.Answer(round));
       EXPECT_TRUE(added) << added.error().ToString();
       without.Answer(round);

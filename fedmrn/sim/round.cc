@@ -125,7 +125,8 @@ Result<bool> TrainModel(const RoundContext& context, uint32_t round,
   // Lines 5-8: each client trains and answers with a frame, which is checked
   // and added to the sum as it arrives. The sum is of integers, so the order
   // does not matter.
-  RoundSpec spec = RoundSpecOf(config, context.task.model.layout, round, model);
+  RoundSpec spec = RoundSpecOf(config, context.task.model.layout, round, model,
+                               std::ranges::max(context.examples));
   AddRecords(context, clients, spec);
   Aggregator sum = FEDMRN_TRY(Aggregator::Create(spec));
   std::vector<uint32_t> counted;
@@ -238,8 +239,10 @@ GlobalModel NetworkOf(const Config& config, const train::Task& task,
 }
 
 RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
-                      uint32_t round, const GlobalModel& model) {
+                      uint32_t round, const GlobalModel& model,
+                      uint32_t most_examples) {
   RoundSpec spec;
+  spec.max_examples = std::max(spec.max_examples, most_examples);
   spec.run = RunId(config);
   spec.run_seed = config.seed;
   spec.round = round;

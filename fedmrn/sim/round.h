@@ -49,9 +49,11 @@ Result<RoundResult> RunRound(const RoundContext& context, uint32_t round,
 GlobalModel NetworkOf(const Config& config, const train::Task& task,
                       uint32_t round, const GlobalModel& model);
 
-// What the frames of a round must look like.
+// What the frames of a round must look like, where the largest client has
+// `most_examples`.
 RoundSpec RoundSpecOf(const Config& config, const ModelLayout& layout,
-                      uint32_t round, const GlobalModel& model);
+                      uint32_t round, const GlobalModel& model,
+                      uint32_t most_examples);
 
 // The model as it goes to clients and into checkpoints.
 Result<Bytes> EncodeModel(const Config& config, uint64_t fingerprint,

@@ -109,7 +109,7 @@ class RunRoundTest : public testing::Test {
     header.run = RunId(config_);
     header.round = kRound;
     header.client = client;
-    header.examples = ExamplesOf(client);
+    header.examples = examples_[client];
     header.fingerprint = fingerprint_;
     if (FindCodec(header.codec)->uses_noise) {
       header.noise = {config_.method.mask.noise, config_.method.mask.magnitude,
@@ -250,6 +250,22 @@ TEST_F(RunRoundTest, WeightsMayBeEqual) {
       [&](const auto&, uint32_t client) { return Update(client); });
   ASSERT_TRUE(Run(executor));
   ExpectMeanOf(executor.orders[0].clients, [](uint32_t) { return 1.0; });
+}
+
+// A server that knows its clients believes millions of examples.
+TEST_F(RunRoundTest, ClientsMayBeLarge) {
+  for (const bool equal : {false, true}) {
+    Configure({equal ? "rounds.weight=equal" : "rounds.weight=examples"});
+    for (uint32_t& examples : examples_) examples *= 100'000;
+    FakeExecutor executor(
+        [&](const auto&, uint32_t client) { return Update(client); });
+    const auto row = Run(executor);
+    ASSERT_TRUE(row) << row.error().message;
+    EXPECT_EQ(row->dropped, 0u);
+    ExpectMeanOf(executor.orders[0].clients, [&](uint32_t client) {
+      return equal ? 1.0 : examples_[client];
+    });
+  }
 }
 
 TEST_F(RunRoundTest, SamplesAsTold) {

@@ -396,14 +396,24 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
     }
   }
   // Before any training, not after the first round's.
-  const Result<Aggregator> possible = Aggregator::Create(
-      RoundSpecOf(config, task.model.layout, 1, state.model));
+  const Result<Aggregator> possible =
+      Aggregator::Create(RoundSpecOf(config, task.model.layout, 1, state.model,
+                                     std::ranges::max(partition.sizes())));
   if (!possible) {
     return Error{ErrorCode::kBadValue,
                  "no update could be added, is method.magnitude too large? " +
                      possible.error().ToString()};
   }
-  FEDMRN_TRY(resumed ? folder.WriteConfig() : folder.Begin(state));
+  if (!resumed) {
+    FEDMRN_TRY(folder.Begin(state));
+  } else {
+    // A finished run that was given more rounds is unfinished before its config
+    // says so: whoever reads the folder after a kill goes by its checkpoint.
+    if (!EndingOf(config.rounds, state.rows)) {
+      FEDMRN_TRY(folder.Report(state, std::nullopt));
+    }
+    FEDMRN_TRY(folder.WriteConfig());
+  }
   if (options.on_round) options.on_round(state.rows);
 
   const RoundContext context{
