@@ -19,7 +19,6 @@ namespace {
 constexpr int kSumBits = 62;
 constexpr int kValueBits = 50;
 constexpr int kPlainGridBits = 40;
-constexpr float kMaxPlain = 0x1p40f;
 
 // The least b with value <= 2^b.
 int BitsFor(double value) {
@@ -260,7 +259,7 @@ Status Aggregator::Take(const FrameView& frame, const Norms& most,
 
 Status Aggregator::CheckPlain(std::span<const float> plain) const {
   if (!AllWithin(reinterpret_cast<const uint8_t*>(plain.data()), plain.size(),
-                 kMaxPlain)) {
+                 kMaxPlainValue)) {
     return Error{ErrorCode::kBadValue, "a plain value exceeds 2^40"};
   }
   for (const PlainRange& range : spec_.variances) {

@@ -107,6 +107,18 @@ Status CheckFinite(std::span<const float> values, const char* what) {
                                           std::to_string(i) + " is not finite"};
 }
 
+// Differences between such values are so few of their steps that no integer
+// overflows and none is long; an aggregator takes no larger ones either.
+Status CheckWithinLimit(std::span<const float> values, const char* what) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::fabs(values[i]) <= kMaxPlainValue) continue;
+    return Error{
+        ErrorCode::kNotFinite,
+        std::string(what) + " value " + std::to_string(i) + " exceeds 2^40"};
+  }
+  return Ok();
+}
+
 // From what both sides know, and not from the run: how masks are coded is part
 // of a run's id, but must not change the model.
 uint64_t PlainDitherSeed(const FrameHeader& header) {
@@ -129,6 +141,8 @@ Status AppendPlainDeltas(const FrameHeader& header,
                  "it is"};
   }
   FEDMRN_TRY(CheckFinite(options.plain_reference, "reference"));
+  FEDMRN_TRY(CheckWithinLimit(options.plain_reference, "reference"));
+  FEDMRN_TRY(CheckWithinLimit(plain, "plain"));
   AppendDeltas(PlainDitherSeed(header), tensors, options.plain_reference, plain,
                frame);
   return Ok();

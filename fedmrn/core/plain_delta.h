@@ -21,7 +21,8 @@ namespace fedmrn {
 
 // Appends `values` of tensors with these lengths, which sum to their number. A
 // step is an eighth of the root mean square of the tensor's differences. A
-// tensor whose values are all positive, and were, stays so: variances do.
+// tensor whose values are all positive, and were, stays so: variances do. No
+// value is larger than kMaxPlainValue.
 void AppendDeltas(uint64_t dither_seed, std::span<const uint32_t> tensors,
                   std::span<const float> reference,
                   std::span<const float> values, Bytes& out);

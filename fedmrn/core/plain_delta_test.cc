@@ -134,6 +134,31 @@ TEST(PlainDelta, BadSectionsAreRefusedWithWhatAndWhere) {
   EXPECT_EQ(CheckDeltas(longer, kValues).error().offset, 31u);
 }
 
+// Nobody would take it, and its integers could be longer than any memory.
+TEST(PlainDelta, HugeValuesAreNotEncoded) {
+  FrameHeader header;
+  header.codec = CodecId::kFloat32;
+  header.examples = 1;
+  header.plain_kind = PlainKind::kDelta;
+  const std::vector<float> update(3);
+  const auto encode = [&](float reference, float value) {
+    const std::vector<float> references(2, reference), values(2, value);
+    EncodeOptions options;
+    options.plain_reference = references;
+    return EncodeFrame(header, options, update, values);
+  };
+  for (const float sign : {1.0f, -1.0f}) {
+    for (const float huge : {1.001f * 0x1p40f, 1e24f, 1e38f}) {
+      EXPECT_EQ(encode(1, sign * huge).error().code, ErrorCode::kNotFinite);
+      EXPECT_EQ(encode(sign * huge, 1).error().message,
+                "reference value 0 exceeds 2^40");
+    }
+    const Result<Bytes> largest = encode(-sign * 0x1p40f, sign * 0x1p40f);
+    ASSERT_TRUE(largest);
+    EXPECT_LT(largest->size(), 200u);
+  }
+}
+
 // The whole way: a frame, and a server that knows what was sent out.
 TEST(PlainDelta, TravelsInAFrame) {
   const Section section(5);
