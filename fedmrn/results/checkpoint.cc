@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "fedmrn/base/files.h"
 #include "fedmrn/base/sha256.h"
@@ -36,7 +38,10 @@ Result<std::vector<fs::path>> Files(const std::string& folder) {
   if (error && error != std::errc::no_such_file_or_directory) {
     return Error{ErrorCode::kUnavailable, folder + ": " + error.message()};
   }
-  std::sort(files.rbegin(), files.rend());
+  // By number, which has more digits from a million on.
+  std::ranges::sort(files, std::greater(), [](const fs::path& file) {
+    return std::pair(file.native().size(), file.native());
+  });
   return files;
 }
 

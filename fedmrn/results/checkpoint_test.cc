@@ -182,6 +182,19 @@ TEST_F(CheckpointFiles, KeepsTheLastTwoAndLoadsTheNewest) {
   EXPECT_TRUE(warnings_.empty());
 }
 
+TEST_F(CheckpointFiles, AMillionRoundsAreMoreThanFewer) {
+  Checkpoint checkpoint = After(1);
+  for (const uint32_t round : {999'998, 999'999, 1'000'000, 1'000'001}) {
+    checkpoint.rows.back().round = round;
+    ASSERT_TRUE(SaveCheckpoint(folder_, checkpoint));
+    const auto loaded = Load();
+    ASSERT_TRUE(loaded && loaded->has_value());
+    EXPECT_EQ((*loaded)->rounds_done(), round);
+  }
+  EXPECT_EQ(Names(), (std::set<std::string>{"round-1000000.checkpoint",
+                                            "round-1000001.checkpoint"}));
+}
+
 TEST_F(CheckpointFiles, FallsBackWithAWarning) {
   ASSERT_TRUE(SaveCheckpoint(folder_, After(1)));
   ASSERT_TRUE(SaveCheckpoint(folder_, After(2)));

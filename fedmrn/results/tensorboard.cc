@@ -86,11 +86,17 @@ Bytes FirstEvent(int64_t start_time) {
   return events;
 }
 
+// As rounds.csv and checkpoints have them, so that a run that goes on from one
+// writes the same events.
+double Milliseconds(double seconds) {
+  return std::round(1000 * seconds) / 1000;
+}
+
 // `wall_time` and `uplink_bytes` are those before the rows, and then after.
 void AppendEvents(std::span<const RoundRow> rows, double& wall_time,
                   uint64_t& uplink_bytes, Bytes& events) {
   for (const RoundRow& row : rows) {
-    wall_time += row.wall_s;
+    wall_time += Milliseconds(row.wall_s);
     uplink_bytes += row.uplink_bytes;
     Bytes summary;
     PutScalar("accuracy", row.score, summary);
@@ -101,7 +107,7 @@ void AppendEvents(std::span<const RoundRow> rows, double& wall_time,
     PutScalar("uplink_bits_per_param", row.uplink_bits_per_param, summary);
     PutScalar("magnitude", row.magnitude, summary);
     PutScalar("share_of_ones", row.share_of_ones, summary);
-    PutScalar("train_seconds", row.train_s, summary);
+    PutScalar("train_seconds", Milliseconds(row.train_s), summary);
     PutScalar("dropped", row.dropped, summary);
     PutScalar("train_loss", row.train_loss, summary);
     PutScalar("train_accuracy", row.train_score, summary);

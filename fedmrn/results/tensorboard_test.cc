@@ -188,6 +188,19 @@ TEST(TensorBoard, MoreRowsOnlyAppend) {
   EXPECT_TRUE(std::equal(less.begin(), less.end(), more.begin()));
 }
 
+// A run that goes on has its rows from a checkpoint, in milliseconds.
+TEST(TensorBoard, ResumedRunsHaveTheSameEvents) {
+  std::vector<RoundRow> rows = EventRows();
+  for (RoundRow& row : rows) {
+    row.wall_s += 0.1234567;
+    row.train_s += 0.0076543;
+  }
+  const Result<std::vector<RoundRow>> saved = ParseRoundsCsv(RoundsCsv(rows));
+  ASSERT_TRUE(saved);
+  ASSERT_NE(saved->front().wall_s, rows.front().wall_s);
+  EXPECT_EQ(TensorBoardEvents(*saved, 7), TensorBoardEvents(rows, 7));
+}
+
 TEST(TensorBoard, OneFileForAWholeRun) {
   namespace fs = std::filesystem;
   const fs::path folder =
