@@ -158,7 +158,10 @@ std::vector<std::string> Folded(std::string_view line, size_t columns) {
 }
 
 double Share(uint64_t done, uint64_t all) {
-  return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
+  return all == 0
+             ? 0
+             : std::min(static_cast<double>(done) / static_cast<double>(all),
+                        1.0);
 }
 
 std::string Counted(uint64_t done, uint64_t all) {

@@ -83,7 +83,7 @@ size_t FirstThatFits(std::span<const std::string> forms, size_t columns,
 // `columns` free: nothing of it is lost as long as each piece fits.
 std::vector<std::string> Folded(std::string_view line, size_t columns);
 
-// 0 if there is nothing to do.
+// 0 if there is nothing to do, at most 1 whatever other threads do meanwhile.
 double Share(uint64_t done, uint64_t all);
 
 // " 7/300", as wide from the first to the last.

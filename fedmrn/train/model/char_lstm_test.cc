@@ -208,7 +208,9 @@ TEST(CharLstm, RefusesWhatIsNoText) {
   images.input = Input::kImages;
   Data numbers = TextData(Case(1, 8, 80, 80));
   numbers.target = Target::kNumbers;
-  for (const Data& data : {images, numbers}) {
+  Data table = TextData(Case(1, 8, 80, 80));
+  table.shape = {2, 4};
+  for (const Data& data : {images, numbers, table}) {
     const Result<Task> task = MakeTask(data, {.name = "charlstm"});
     ASSERT_FALSE(task);
     EXPECT_TRUE(task.error().message.starts_with(

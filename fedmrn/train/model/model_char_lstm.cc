@@ -44,7 +44,8 @@ static_assert(CharLstm::kDropout == 0.5f);
 }  // namespace
 
 Result<Model> MakeCharLstm(const ModelSettings& settings, const Data& data) {
-  if (data.input != Input::kTokens || data.target != Target::kClass) {
+  if (data.input != Input::kTokens || data.target != Target::kClass ||
+      data.shape.size() != 1) {
     return Error{ErrorCode::kBadValue, settings.name + " cannot learn " +
                                            data.name +
                                            ": it names the character that "
