@@ -74,6 +74,10 @@ class StrategyTest(unittest.TestCase):
         self.assertEqual(counts.sum(), 600)
         self.assertTrue((abs(counts - 60) < 30).all(), counts)
         self.assertEqual(strategy.choose(1, [4, 2], 1.0), [2, 4])
+        # Rounded up, but not for what binary fractions add.
+        for fraction, count in (0.07, 7), (0.28, 28), (0.55, 55), (0.071, 8):
+            self.assertEqual(
+                len(strategy.choose(1, list(range(100)), fraction)), count)
         self.assertEqual(strategy.choose(1, [4, 2], 0.01), strategy.choose(
             1, [2, 4], 0.5))
 

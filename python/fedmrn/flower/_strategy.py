@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import pathlib
 import time
@@ -165,7 +166,8 @@ class FedMRN(Strategy):
         key, _ = fedmrn.client_seeds(self.seed, 0, 0)
         drawn = sorted(clients, key=lambda client: fedmrn.client_seeds(
             key, server_round, client)[0])
-        count = int(np.ceil(fraction * len(clients)))
+        # Products such as 0.07 * 100 lie just above their integer.
+        count = math.ceil(fraction * len(clients) - 1e-9)
         return sorted(drawn[:count])
 
     def configure_train(self, server_round: int, arrays: ArrayRecord,
