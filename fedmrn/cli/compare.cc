@@ -98,11 +98,12 @@ void PrintSummary(const sim::Grid& grid,
     return WithDeviation(metric, spread) +
            (shares ? "" : report::UnitOf(metric).unit);
   };
-  size_t fewest = results::kLastRounds, most = 0;
+  size_t fewest = results::kLastRounds, most = 0, tests = fewest;
   for (const sim::SummaryRow& row : rows) {
     if (row.summary.seeds == 0) continue;
     fewest = std::min(fewest, row.summary.last_rounds);
     most = std::max(most, row.summary.last_rounds);
+    tests = std::min(tests, row.summary.last_tests);
   }
   std::vector<std::string> columns = grid.axes;
   columns.pop_back();  // the seed
@@ -147,6 +148,10 @@ void PrintSummary(const sim::Grid& grid,
     table.Add(std::move(cells));
   }
   table.Print();
+  if (tests < fewest) {
+    fmt::print("of the last {} rounds {} tested\n", last,
+               tests == 1 ? "1 was" : fmt::format("{} were", tests));
+  }
 }
 
 int Compare(const CompareArguments& arguments) {

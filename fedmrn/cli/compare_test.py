@@ -407,12 +407,15 @@ class TuneTest(GridTest):
         # A rate that falls does so as in the long run, and none ends early.
         settings = [arg for value in (
             "rounds.count=8", "train.lr_schedule=cosine",
-            "rounds.target_accuracy=0.01", "rounds.patience=1")
+            "rounds.target_accuracy=0.01", "rounds.patience=1",
+            "run.eval_every=2")
             for arg in ("--set", value)]
         self.done("tune", self.config, "--grid", "lr=0.3,0.1", "--rounds", 3,
                   "--out", self.out, *settings)
         for name in ("lr0.3-seed1", "lr0.1-seed1"):
-            self.assertEqual(len(self.rows(name)), 3)
+            rows = self.rows(name)
+            self.assertEqual(len(rows), 3)
+            self.assertTrue(all(row["accuracy"] for row in rows), rows)
             with open(self.out / name / "config.toml", "rb") as file:
                 self.assertEqual(tomllib.load(file)["train"]["lr_rounds"], 8)
         with open(self.out / "tuned.toml", "rb") as file:
@@ -421,6 +424,7 @@ class TuneTest(GridTest):
         self.assertEqual(tuned["rounds"]["count"], 8)
         self.assertEqual(tuned["rounds"]["target_accuracy"], 0.01)
         self.assertEqual(tuned["rounds"]["patience"], 1)
+        self.assertEqual(tuned["run"]["eval_every"], 2)
 
     def test_never_looks_at_the_test_set(self):
         # Whatever the test set is, the runs are the same to the digit.

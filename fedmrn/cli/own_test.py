@@ -130,6 +130,15 @@ class OwnTest(ProgramTest):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn(" holds a run on another data set: ", done.stderr)
 
+        # Nor is a mean taken over seeds of two contents of one file.
+        shutil.copy(self.folder / "b.npz", self.folder / "a.npz")
+        for seeds in ("", "seed = [1, 2]\n"):
+            grid = self.folder / "grid.toml"
+            grid.write_text(seeds + grid.read_text())
+            done = self.run_it("--data.path=a.npz")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(" holds a run on another data set: ", done.stderr)
+
     def test_regression(self):
         random = numpy.random.default_rng(1)
         x = random.normal(0, 1, (300, 6)).astype("f4")

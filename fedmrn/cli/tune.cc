@@ -135,6 +135,7 @@ std::vector<std::string> ShortRuns(const TuneArguments& arguments,
     settings.push_back("rounds.target_accuracy=0");
   }
   if (config.rounds.patience > 0) settings.push_back("rounds.patience=0");
+  if (config.run.eval_every > 1) settings.push_back("run.eval_every=1");
   if (config.data.validation == 0) settings.push_back("data.validation=0.1");
   const bool falls = config.train.lr_schedule != train::LrSchedule::kConstant ||
                      Lists(arguments, "lr_schedule");
@@ -200,6 +201,7 @@ int Tune(const TuneArguments& arguments) {
   tuned.rounds.count = config->rounds.count;
   tuned.rounds.target_accuracy = config->rounds.target_accuracy;
   tuned.rounds.patience = config->rounds.patience;
+  tuned.run.eval_every = config->run.eval_every;
   tuned.data.validation = config->data.validation;
   const std::string path = out + "/tuned.toml";
   const Status written =

@@ -131,6 +131,7 @@ void Measure(Group& group) {
   group.last_ten = scaled(seeds.last_ten);
   group.swing = scale * seeds.swing;
   group.last_rounds = seeds.last_rounds;
+  group.last_tests = seeds.last_tests;
   group.uploaded_mb = seeds.uplink_bytes.mean / 1e6;
   group.cost = CostOf(group.runs);
 }

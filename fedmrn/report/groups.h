@@ -45,9 +45,9 @@ struct Group {
   std::vector<const SavedRun*> runs;  // by seed
   // Over the seeds, scores in the unit of their metric.
   results::Spread best, last, last_ten;
-  double swing = 0;        // deviation of the last ten rounds in a run
-  size_t last_rounds = 0;  // there are of the ten
-  double uploaded_mb = 0;  // of a whole run, mean
+  double swing = 0;  // deviation of the last ten rounds in a run
+  size_t last_rounds = 0, last_tests = 0;  // there are of the ten, and tested
+  double uploaded_mb = 0;                  // of a whole run, mean
   Cost cost;
 
   bool variant() const { return ablation || noise_variant; }

@@ -164,11 +164,12 @@ std::string MarkdownText(std::string text) {
 
 std::string ProtocolNote(const Setting& setting, const Cell& cell) {
   size_t fewest_seeds = std::numeric_limits<size_t>::max(), most_seeds = 0,
-         fewest_rounds = results::kLastRounds;
+         fewest_rounds = results::kLastRounds, fewest_tests = fewest_rounds;
   for (const Group& group : cell.groups) {
     fewest_seeds = std::min(fewest_seeds, group.runs.size());
     most_seeds = std::max(most_seeds, group.runs.size());
     fewest_rounds = std::min(fewest_rounds, group.last_rounds);
+    fewest_tests = std::min(fewest_tests, group.last_tests);
   }
   std::string note =
       fewest_seeds == most_seeds
@@ -178,6 +179,11 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell) {
     note += fmt::format(
         "; of the last ten rounds only {} there",
         fewest_rounds == 1 ? "1 is" : fmt::format("{} are", fewest_rounds));
+  }
+  if (fewest_tests < fewest_rounds) {
+    note += fmt::format(
+        "; of the last {} rounds {} tested", fewest_rounds,
+        fewest_tests == 1 ? "1 was" : fmt::format("{} were", fewest_tests));
   }
   if (!results::IsShare(setting.metric)) {
     note += fmt::format("; not accuracies but {}", setting.metric);
@@ -532,7 +538,7 @@ std::string CsvReport(const Study& study) {
                                     group.last_ten.mean,
                                     group.last_ten.std,
                                     group.swing,
-                                    static_cast<double>(group.last_rounds),
+                                    static_cast<double>(group.last_tests),
                                     group.uploaded_mb,
                                     cost.bits(),
                                     cost.payload_bits,

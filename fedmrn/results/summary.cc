@@ -29,6 +29,7 @@ Summary SummaryOf(std::span<const RoundRow> rows) {
     summary.last = row;
   }
   summary.last_ten = LastScores(rows, kLastRounds);
+  summary.last_rounds = std::min<size_t>(rows.size(), kLastRounds);
   return summary;
 }
 
@@ -63,9 +64,10 @@ SeedsSummary SummaryOfSeeds(std::span<const Summary> runs) {
       spread([](const Summary& run) { return run.totals.uplink_bytes; });
   seeds.uplink_bits_per_param =
       spread([](const Summary& run) { return run.uplink_bits_per_param; });
-  seeds.last_rounds = runs.empty() ? 0 : kLastRounds;
+  seeds.last_rounds = seeds.last_tests = runs.empty() ? 0 : kLastRounds;
   for (const Summary& run : runs) {
-    seeds.last_rounds = std::min(seeds.last_rounds, run.last_ten.count);
+    seeds.last_rounds = std::min(seeds.last_rounds, run.last_rounds);
+    seeds.last_tests = std::min(seeds.last_tests, run.last_ten.count);
   }
   return seeds;
 }
@@ -101,9 +103,8 @@ Difference DifferenceOf(const Spread& first, const Spread& second) {
 
 Spread LastScores(std::span<const RoundRow> rows, size_t count) {
   std::vector<double> scores;
-  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
-    if (scores.size() == count) break;
-    if (!std::isnan(row->score)) scores.push_back(row->score);
+  for (const RoundRow& row : rows.last(std::min(count, rows.size()))) {
+    if (!std::isnan(row.score)) scores.push_back(row.score);
   }
   return SpreadOf(scores);
 }

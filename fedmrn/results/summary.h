@@ -21,8 +21,8 @@ struct Spread {
 };
 Spread SpreadOf(std::span<const double> values);
 
-// Mean and deviation of the scores of the last `count` tested rounds, or of as
-// many as there are; NaN if there is none.
+// Mean and deviation of the scores of the last `count` rounds, or of as many as
+// there are, those that were tested; NaN if none was.
 Spread LastScores(std::span<const RoundRow> rows, size_t count);
 
 // Single rounds swing, and the best of them says more about luck than the mean
@@ -33,8 +33,9 @@ struct Summary {
   // The round with the best score (the first of equals), and the last one that
   // was tested; their scores are NaN if none was.
   RoundRow best, last;
-  Spread last_ten;  // scores of the last ten rounds that were tested
-  RoundRow totals;  // sums of bytes, clients and seconds
+  Spread last_ten;  // scores of the last ten rounds, those that were tested
+  size_t last_rounds = 0;            // there are of the ten, tested or not
+  RoundRow totals;                   // sums of bytes, clients and seconds
   double uplink_bits_per_param = 0;  // mean of the rounds
 
   bool tested() const { return !std::isnan(last.score); }
@@ -49,7 +50,8 @@ struct SeedsSummary {
   // The deviation of a run's last ten rounds: of several, the root of the mean
   // square.
   double swing = std::nan("");
-  size_t last_rounds = 0;  // there are of the ten, the fewest of all runs
+  // There are of the ten, and were tested, in the run that has the fewest.
+  size_t last_rounds = 0, last_tests = 0;
   Spread uplink_bytes, uplink_bits_per_param;
 };
 SeedsSummary SummaryOfSeeds(std::span<const Summary> runs);

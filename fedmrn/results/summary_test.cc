@@ -45,14 +45,16 @@ TEST(Summary, BestLastAndTotals) {
 
 TEST(Summary, LastTenRounds) {
   const double untested = std::nan("");
-  // The first rounds do not count, nor do those without a test.
+  // Earlier rounds do not count, however few of the ten were tested.
   const Summary summary =
-      SummaryOf(Rows({9, 9, 1, 2, 1, 2, untested, 1, 2, 1, 2, 1, untested, 2}));
-  EXPECT_EQ(summary.last_ten.count, 10u);
+      SummaryOf(Rows({9, 9, 1, 2, 1, 2, untested, 1, 2, 1, untested, 2}));
+  EXPECT_EQ(summary.last_rounds, 10u);
+  EXPECT_EQ(summary.last_ten.count, 8u);
   EXPECT_DOUBLE_EQ(summary.last_ten.mean, 1.5);
-  EXPECT_DOUBLE_EQ(summary.last_ten.std, std::sqrt(10 * 0.25 / 9));
+  EXPECT_DOUBLE_EQ(summary.last_ten.std, std::sqrt(8 * 0.25 / 7));
   // A shorter run has fewer, and one round no deviation.
   EXPECT_EQ(SummaryOf(Rows({1, 2, 3})).last_ten.count, 3u);
+  EXPECT_EQ(SummaryOf(Rows({1, 2, 3})).last_rounds, 3u);
   EXPECT_TRUE(std::isnan(SummaryOf(Rows({1})).last_ten.std));
   EXPECT_TRUE(std::isnan(SummaryOf({}).last_ten.mean));
 }
@@ -66,6 +68,7 @@ TEST(Summary, OverSeeds) {
   EXPECT_DOUBLE_EQ(seeds.last_ten.std, std::sqrt(2 * 1.5 * 1.5));
   EXPECT_DOUBLE_EQ(seeds.swing, std::sqrt((2 + 20.0 / 3) / 2));
   EXPECT_EQ(seeds.last_rounds, 2u);
+  EXPECT_EQ(seeds.last_tests, 2u);
   EXPECT_DOUBLE_EQ(seeds.uplink_bytes.mean, (3000 + 10000) / 2.0);
   const SeedsSummary none = SummaryOfSeeds({});
   EXPECT_EQ(none.last_rounds, 0u);

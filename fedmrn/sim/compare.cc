@@ -28,23 +28,8 @@ std::string FolderOf(const std::string& out, const GridRun& run) {
   return out + "/" + run.name;
 }
 
-// Whether a finished run was on what the config names now. Reads it only where
-// that lies elsewhere than then.
-Status CheckSameFiles(const Config& config, const Config& then,
-                      const results::Inputs& saved, const std::string& folder) {
-  const auto values = ConfigValues(config), saved_values = ConfigValues(then);
-  bool moved = false;
-  for (size_t i = 0; i < values.size(); ++i) {
-    moved |=
-        ConfigKeys()[i].role == KeyRole::kFiles && values[i] != saved_values[i];
-  }
-  if (!moved) return Ok();
-  const Result<RunInputs> inputs = ReadInputs(config);
-  if (!inputs) return inputs.error();
-  return CheckSameInputs(inputs->digests, saved, folder);
-}
-
-Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
+Result<GridOutcome> FindRun(const std::string& folder, const Config& config,
+                            DigestReader& digests) {
   const std::string json_path = folder + "/run.json";
   const auto damaged = [&](const std::string& what) {
     return Error{ErrorCode::kBadFormat,
@@ -62,7 +47,9 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
       FEDMRN_TRY(CheckSameConfig(config, std::string(AsText(*toml)), folder));
       const Result<Config> then = ParseConfig(AsText(*toml), folder, {});
       if (!then) return then.error();
-      FEDMRN_TRY(CheckSameFiles(config, *then, facts->inputs, folder));
+      // A file may have been written anew since then.
+      const results::Inputs inputs = FEDMRN_TRY(digests.Of(config));
+      FEDMRN_TRY(CheckSameInputs(inputs, facts->inputs, folder));
       const std::string csv_path = folder + "/rounds.csv";
       const Result<Bytes> csv = ReadFile(csv_path);
       if (!csv) return damaged(csv.error().message);
@@ -98,8 +85,10 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config) {
 Result<std::vector<GridOutcome>> FindRuns(const Grid& grid,
                                           const std::string& out) {
   std::vector<GridOutcome> outcomes;
+  DigestReader digests;
   for (const GridRun& run : grid.runs) {
-    Result<GridOutcome> found = FindRun(FolderOf(out, run), run.config);
+    Result<GridOutcome> found =
+        FindRun(FolderOf(out, run), run.config, digests);
     if (!found) return found.error();
     outcomes.push_back(*std::move(found));
   }
@@ -232,7 +221,7 @@ std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
     for (const double value :
          {summary.best.mean, summary.best.std, summary.last.mean,
           summary.last.std, summary.last_ten.mean, summary.last_ten.std,
-          summary.swing, static_cast<double>(summary.last_rounds),
+          summary.swing, static_cast<double>(summary.last_tests),
           summary.uplink_bytes.mean, summary.uplink_bits_per_param.mean,
           row.target, row.to_target.reached, row.to_target.rounds.mean,
           row.to_target.uplink_bytes.mean}) {

@@ -79,6 +79,20 @@ Result<RunInputs> ReadInputs(const Config& config) {
                    {std::move(*data_sha256), std::move(*model_sha256)}};
 }
 
+Result<results::Inputs> DigestReader::Of(const Config& config) {
+  std::vector<std::string> named;
+  for (const auto& [key, value] : ConfigValues(config)) {
+    if (key.starts_with("data.") || key.starts_with("model.")) {
+      named.push_back(value);
+    }
+  }
+  if (const auto at = known_.find(named); at != known_.end()) return at->second;
+  const train::Data data = FEDMRN_TRY(train::LoadData(config.data));
+  results::Inputs inputs = {FEDMRN_TRY(Sha256OfData(data)),
+                            FEDMRN_TRY(Sha256OfFiles(config.model))};
+  return known_.emplace(std::move(named), std::move(inputs)).first->second;
+}
+
 Status CheckSameInputs(const results::Inputs& inputs,
                        const results::Inputs& saved,
                        const std::string& folder) {

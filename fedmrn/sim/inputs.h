@@ -2,7 +2,9 @@
 // run goes on with the same content only, wherever that lies.
 #pragma once
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "fedmrn/base/result.h"
 #include "fedmrn/results/results.h"
@@ -20,6 +22,17 @@ struct RunInputs {
 };
 
 Result<RunInputs> ReadInputs(const Config& config);
+
+// Digests of what configs name as it lies there now. Reads it once for all
+// configs that name the same.
+class DigestReader {
+ public:
+  Result<results::Inputs> Of(const Config& config);
+
+ private:
+  // By values of the keys that say what is read.
+  std::map<std::vector<std::string>, results::Inputs> known_;
+};
 
 // Whether a run in `folder` that began with `saved` is one on these inputs.
 Status CheckSameInputs(const results::Inputs& inputs,
