@@ -152,6 +152,11 @@ void PrintSummary(const sim::Grid& grid,
     fmt::print("of the last {} rounds {} tested\n", last,
                tests == 1 ? "1 was" : fmt::format("{} were", tests));
   }
+  if (std::ranges::any_of(grid.runs, [](const sim::GridRun& run) {
+        return run.config.data.validation > 0;
+      })) {
+    fmt::print("on held-out training examples, not on the test set\n");
+  }
 }
 
 int Compare(const CompareArguments& arguments) {

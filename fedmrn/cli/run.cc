@@ -30,7 +30,8 @@ struct RunArguments {
   std::vector<std::string> settings;
 };
 
-void PrintSummary(const sim::RunResult& result, const std::string& out) {
+void PrintSummary(const sim::RunResult& result, const sim::Config& config,
+                  const std::string& out) {
   const results::Summary summary = results::SummaryOf(result.rows);
   const results::RoundRow &last = summary.last, &totals = summary.totals;
   const auto score = [&](const results::RoundRow& row) {
@@ -38,8 +39,9 @@ void PrintSummary(const sim::RunResult& result, const std::string& out) {
                        ScoreText(result.metric, row.score), MeanIouText(row),
                        row.round);
   };
-  fmt::print("{:<10} {}, best {}\n", result.metric, score(last),
-             score(summary.best));
+  fmt::print(
+      "{:<10} {}, best {}{}\n", result.metric, score(last), score(summary.best),
+      config.data.validation > 0 ? " (on held-out training examples)" : "");
   if (!std::isnan(last.client_score)) {
     const auto of = [&](double value) {
       return ScoreText(result.metric, value);
@@ -134,7 +136,7 @@ int RunVerb(const RunArguments& arguments) {
                result->rows.size() + 1);
     return StoppedExitCode();
   }
-  PrintSummary(*result, options.out);
+  PrintSummary(*result, *config, options.out);
   return kExitOk;
 }
 

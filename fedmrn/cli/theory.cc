@@ -282,7 +282,7 @@ report::Picture PictureOf(const theory::Report& report) {
   const auto plot = [&](const char* name, const std::string& title,
                         const char* style) {
     script += fmt::format(
-        "set title {title} textcolor rgb '#222222'\n"
+        "set title {title} textcolor rgb '#222222' noenhanced\n"
         "plot ${name} using 1:5 with lines dt 2 lw 2 lc rgb '#d62728' "
         "title 'FedMRN, bound', "
         "${name} using 1:4 with {style} lw 2 lc rgb '#d62728' "
@@ -295,9 +295,10 @@ report::Picture PictureOf(const theory::Report& report) {
         fmt::arg("style", style));
   };
   script +=
+      "set termoption enhanced\n"  // powers of ten
       "set multiplot layout 1,2\n"
       "set border 3 lc rgb '#888888'\n"
-      "set tics nomirror scale 0.5 textcolor rgb '#222222' enhanced\n"
+      "set tics nomirror scale 0.5 textcolor rgb '#222222'\n"
       "set grid lc rgb '#e4e4e4' lt 1 lw 0.5\n"
       "set logscale xy\n"
       "set format xy '10^{%T}'\n"

@@ -86,6 +86,8 @@ class TheoryTest(ProgramTest):
         root = xml.etree.ElementTree.parse(self.folder /
                                            "a/b/theory.svg").getroot()
         self.assertTrue(root.tag.endswith("svg"))
+        # Powers of ten are set as such.
+        self.assertNotIn("^", "".join(root.itertext()).replace("|^2", ""))
         self.assertIn("FedMRN, measured", "".join(root.itertext()))
         with open(self.folder / "a/b/theory.csv", encoding="ascii") as file:
             rows = list(csv.DictReader(file))

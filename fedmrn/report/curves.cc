@@ -174,7 +174,7 @@ Picture CurvePicture(const Setting& setting, const Cell& cell,
       PictureName(setting, cell,
                   Numbered(upload ? "upload-curve" : "round-curve", number)),
       PictureTitle(setting, cell,
-                   fmt::format("test {} against {}", setting.metric,
+                   fmt::format("{} {} against {}", setting.on, setting.metric,
                                upload ? "uploaded megabytes" : "rounds")),
       upload ? UploadAxis(curves) : RoundAxis(setting.rounds),
       {ScoreLabel(setting),
@@ -244,9 +244,9 @@ Picture TradeOffPicture(const Setting& setting, const Cell& cell,
   Picture picture = canvas.Finish(
       PictureName(setting, cell, Numbered("trade-off", number)),
       PictureTitle(setting, cell,
-                   fmt::format("test {} in the last ten rounds against the "
+                   fmt::format("{} {} in the last ten rounds against the "
                                "upload of a run",
-                               setting.metric)));
+                               setting.on, setting.metric)));
   picture.wide = true;
   return picture;
 }

@@ -198,11 +198,12 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
   std::map<std::string, std::vector<Group*>> by_method;
   for (Group& group : cell.groups) by_method[group.method].push_back(&group);
   for (auto& [method, members] : by_method) LabelGroups(method, members);
-  // The standard first, then variants of one key by its number.
+  // The standard first, then variants of one key by their numbers.
   std::ranges::sort(cell.groups, {}, [](const Group& group) {
     return std::tuple(MethodOrder(group.method), group.method, !group.standard,
                       group.noise_variant,
                       group.runs.front()->Number("method.magnitude", 0),
+                      group.runs.front()->Number("train.lr", 0),
                       group.label.size(), group.label);
   });
   return cell;
@@ -275,6 +276,7 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
   Setting setting;
   setting.data = first.Get("data.name");
   setting.metric = first.metric;
+  if (first.Number("data.validation", 0) > 0) setting.on = "validation";
   setting.rounds = integer("rounds.count");
   setting.epochs = integer("train.epochs");
   std::map<Values, std::vector<const SavedRun*>> cells;

@@ -76,6 +76,7 @@ struct Setting {
   std::string name;
   std::string slug;                 // the same for file names and ids
   std::string metric = "accuracy";  // what is measured
+  std::string on = "test";  // or "validation", where examples were held out
   uint32_t rounds = 0, epochs = 0;
   // Keys that the paper has otherwise: "train.batch=25 (64)"; of a data set
   // that it does not have, none.

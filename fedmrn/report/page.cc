@@ -294,7 +294,7 @@ class PageWriter {
 
   void Convergence() {
     OfCells("convergence", "Convergence",
-            "Test accuracy against rounds, and against what all clients have "
+            "Accuracy against rounds, and against what all clients have "
             "uploaded so far: further left is cheaper. Means of the seeds; the "
             "band around a line is their standard deviation.",
             [](const Setting& setting, const Cell& cell, auto& pictures,
@@ -315,7 +315,7 @@ class PageWriter {
 
   void TradeOff() {
     OfCells("trade-off", "Accuracy against upload",
-            "Mean test accuracy of the last ten rounds against what all "
+            "Mean accuracy of the last ten rounds against what all "
             "clients have uploaded in a whole run; further up and left is "
             "better. The names stand in the order of accuracy; bars on the "
             "points: the deviation over seeds.",

@@ -83,9 +83,9 @@ std::optional<Picture> AblationPicture(const Setting& setting,
       std::max(0.0, step * (std::ceil((low - 0.3 * (high - low)) / step) - 1));
   return BarPlot(
       PictureName(setting, cell, "ablation"),
-      PictureTitle(
-          setting, cell,
-          fmt::format("test {} with parts of FedMRN left out", setting.metric)),
+      PictureTitle(setting, cell,
+                   fmt::format("{} {} with parts of FedMRN left out",
+                               setting.on, setting.metric)),
       {fmt::format(
            "{}{}", ScoreLabel(setting),
            from > 0 ? fmt::format(" (axis starts at {:.0f})", from) : ""),
@@ -158,9 +158,10 @@ std::optional<Picture> NoisePicture(const Setting& setting, const Cell& cell,
   ranges += ")\n";
   return LinePlot(
       PictureName(setting, cell, fmt::format("noise-{}", method)),
-      PictureTitle(setting, cell,
-                   fmt::format("test {} of {} against the noise's magnitude",
-                               setting.metric, MethodTitle(method))),
+      PictureTitle(
+          setting, cell,
+          fmt::format("{} {} of {} against the noise's magnitude", setting.on,
+                      setting.metric, MethodTitle(method))),
       {"magnitude of the noise (log scale)", ranges}, {ScoreLabel(setting), ""},
       lines);
 }

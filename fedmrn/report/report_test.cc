@@ -133,6 +133,7 @@ TEST_F(ReportTest, LabelsTellGroupsApart) {
   MakeRun("e", {kFedMrn, "method.progressive=false", "method.stochastic=false"},
           0.9);
   MakeRun("f", {kFedMrn, "train.lr=0.3"}, 0.9);
+  MakeRun("i", {kFedMrn, "train.lr=0.05"}, 0.9);
   MakeRun("g", {kFedMrn, "method.dense=float16"}, 0.9);
   MakeRun("h", {kFedAvg, "train.lr=1.0"}, 0.9);
   const Study study = ReadStudy();
@@ -142,8 +143,8 @@ TEST_F(ReportTest, LabelsTellGroupsApart) {
   for (const Group& group : cell.groups) labels.push_back(group.label);
   EXPECT_EQ(labels,
             (std::vector<std::string>{
-                "FedAvg", "FedMRN", "FedMRN lr=0.3", "FedMRN w/o SM",
-                "FedMRN w/o PSM", "FedMRN dense=float16",
+                "FedAvg", "FedMRN", "FedMRN lr=0.05", "FedMRN w/o SM",
+                "FedMRN w/o PSM", "FedMRN dense=float16", "FedMRN lr=0.3",
                 "FedMRN magnitude=0.02", "FedMRN magnitude=0.02 Gaussian"}));
   EXPECT_TRUE(cell.Labelled("FedMRN w/o SM")->ablation);
   EXPECT_TRUE(cell.Labelled("FedMRN magnitude=0.02")->noise_variant);

@@ -188,7 +188,7 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell) {
   if (!results::IsShare(setting.metric)) {
     note += fmt::format("; not accuracies but {}", setting.metric);
   }
-  if (cell.groups.front().runs.front()->Number("data.validation", 0) > 0) {
+  if (setting.on == "validation") {
     note += "; on held-out training examples, not on the test set";
   }
   note += ". ";
