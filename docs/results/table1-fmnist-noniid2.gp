@@ -1,13 +1,14 @@
-# The headline's curves:  cd docs/results && gnuplot cyclic-curves.gp
-# Thin lines are single rounds, thick ones means of the last ten.
+# The headline's curves:  cd docs/results && gnuplot table1-fmnist-noniid2.gp
+# Means of the last ten rounds, seed 1: single rounds swing by six points.
 set datafile separator ","
-set terminal svg size 900,400 font "sans-serif,13" background "white"
-set output "fmnist-noniid2-cyclic.svg"
-methods = "fedavg eden fedmrn fedmrns"
-titles = "FedAvg EDEN FedMRN FedMRNS"
-array colours[4] = ["#7f7f7f", "#2ca02c", "#d62728", "#1f77b4"]
-array pale[4] = ["#d9d9d9", "#cfe8cf", "#f6c9c9", "#cfe0ef"]
-file(i) = "fmnist-noniid2-cyclic-" . word(methods, i) . ".csv"
+set terminal svg size 900,460 font "sans-serif,13" background "white"
+set output "table1-fmnist-noniid2.svg"
+methods = "fedavg fedmrn fedmrns eden terngrad signsgd topk fedbat fedsparsify fedpm"
+titles = "FedAvg FedMRN FedMRNS EDEN TernGrad SignSGD Top-k FedBAT FedSparsify FedPM"
+array colours[10] = ["#7f7f7f", "#d62728", "#1f77b4", "#2ca02c", "#9467bd", \
+  "#ff7f0e", "#8c564b", "#e377c2", "#bcbd22", "#17becf"]
+file(i) = "table1-fmnist-noniid2/" . word(methods, i) . "-seed1.csv"
+width(i) = i <= 3 ? 2.5 : 1.5
 
 # The mean of the last ten of the values it is called with, round by round.
 array last[10]
@@ -18,15 +19,14 @@ set multiplot layout 1,2
 set grid lc "#dddddd"
 set border 3
 set tics nomirror
-set key bottom right
-set yrange [30:95]
+set key outside bottom center horizontal maxcols 5 samplen 2
+set yrange [30:90]
 set ylabel "test accuracy, %"
 set xlabel "round"
-plot for [i = 1:4] file(i) using 1:(100*$2) skip 1 with lines lw 1 lc rgb pale[i] notitle, \
-     for [i = 1:4] file(i) using 1:(mean($1, 100*$2)) skip 1 with lines lw 2.5 lc rgb colours[i] title word(titles, i)
+plot for [i = 1:10] file(i) using 1:(mean($1, 100*$2)) skip 1 with lines lw width(i) lc rgb colours[i] title word(titles, i)
 set xlabel "uploaded by all clients, MB (log scale)"
 set logscale x
 set xrange [3:3000]
 total = 0
-plot for [i = 1:4] file(i) using (total = ($1 == 1 ? 0 : total) + $4/1e6, total):(mean($1, 100*$2)) skip 1 with lines lw 2.5 lc rgb colours[i] title word(titles, i)
+plot for [i = 1:10] file(i) using (total = ($1 == 1 ? 0 : total) + $4/1e6, total):(mean($1, 100*$2)) skip 1 with lines lw width(i) lc rgb colours[i] title word(titles, i)
 unset multiplot

@@ -1,0 +1,257 @@
+"""The tables of docs/results.md and README.md, from the rows beside this file.
+
+    python3 docs/results/tables.py             # prints them
+    python3 docs/results/tables.py --check     # do the pages have them so?
+
+Rows of whole runs are rounds.csv of `fedmrn run`, tables of many are summary.csv
+of `fedmrn compare`. Accuracies are in percent, deviations those of a sample.
+With several seeds, what stands behind +- is the deviation over them; a
+difference to FedAvg is of the same seed, round by round, since runs of one seed
+see the same clients and rise and fall together.
+"""
+
+import csv
+import math
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).parent
+LAST = 10  # rounds, also of a block
+TABLE1 = "table1-fmnist-noniid2"
+SPANS = [(1, 15), (16, 30), (31, 60), (61, 100)]
+
+# Method: its name in the paper, and the paper's accuracy, the best round's mean
+# over five seeds and their deviation (Table 1, FMNIST, Non-IID-2).
+METHODS = {
+    "fedavg": ("FedAvg", "88.8 ± 0.2"),
+    "fedmrn": ("FedMRN", "88.6 ± 0.2"),
+    "fedmrns": ("FedMRNS", "88.9 ± 0.3"),
+    "eden": ("EDEN", "88.3 ± 0.3"),
+    "drive-biased": ("DRIVE, biased", "88.1 ± 0.1"),
+    "terngrad": ("TernGrad", "87.9 ± 0.2"),
+    "signsgd": ("SignSGD", "87.1 ± 0.3"),
+    "topk": ("Top-k", "86.7 ± 0.2"),
+    "topk-ef": ("Top-k, error feedback", ""),
+    "fedbat": ("FedBAT", ""),
+    "fedsparsify": ("FedSparsify", "78.8 ± 1.5"),
+    "fedpm": ("FedPM", "74.6 ± 0.8"),
+    "fedpm-sgd": ("FedPM, SGD", ""),
+}
+
+
+def rows_of(file):
+    with open(HERE / file, newline="") as rows:
+        return list(csv.DictReader(rows))
+
+
+class Run:
+    def __init__(self, file, rounds=None):
+        rows = rows_of(file)[:rounds]
+        self.accuracies = [100 * float(row["accuracy"]) for row in rows]
+        self.best = max(self.accuracies)
+        self.last_ten = statistics.fmean(self.accuracies[-LAST:])
+        self.swing = statistics.stdev(self.accuracies[-LAST:])
+        self.megabytes = sum(int(row["uplink_bytes"]) for row in rows) / 1e6
+        bits = [float(row["uplink_bits_per_param"]) for row in rows]
+        self.bits, self.first_bits, self.last_bits = (
+            statistics.fmean(bits), bits[0], bits[-1])
+
+
+def runs_of(folder):
+    """Method: seed: run, in the order of METHODS."""
+    runs = {method: {} for method in METHODS}
+    for file in sorted((HERE / folder).glob("*-seed*.csv")):
+        method, seed = file.stem.rsplit("-seed", 1)
+        runs[method][int(seed)] = Run(file)
+    return {method: seeds for method, seeds in runs.items() if seeds}
+
+
+def table(head, align, rows):
+    return ["| " + " | ".join(cells) + " |"
+            for cells in [head, align, *rows]]
+
+
+def spread(values, digits):
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    return (f"{statistics.fmean(values):.{digits}f} ± "
+            f"{statistics.stdev(values):.{digits}f}")
+
+
+def accuracy_table(folder):
+    rows = []
+    for method, seeds in runs_of(folder).items():
+        runs = list(seeds.values())
+        name, paper = METHODS[method]
+        swing = math.sqrt(statistics.fmean(run.swing**2 for run in runs))
+        rows.append([
+            name, str(len(runs)), spread([run.best for run in runs], 2), paper,
+            spread([run.last_ten for run in runs], 1), f"{swing:.1f}",
+            f"{statistics.fmean(run.megabytes for run in runs):,.1f}",
+            f"{statistics.fmean(run.bits for run in runs):.3f}"])
+    return table(
+        ["method", "seeds", "best, %", "paper's best, %", "last ten, %",
+         "they swing by", "uploaded MB", "bits/parameter"],
+        ["---", "---:", "---:", "---:", "---:", "---:", "---:", "---:"], rows)
+
+
+def difference(seeds, base, first, last):
+    """Of the means of these rounds, with its standard error: over seeds, or over
+    blocks of ten rounds if there is but one seed, since rounds beside each other
+    are not independent."""
+    def of(seed):
+        return [ours - theirs for ours, theirs in zip(
+            seeds[seed].accuracies[first - 1:last],
+            base[seed].accuracies[first - 1:last])]
+    shared = [seed for seed in seeds if seed in base]
+    if len(shared) > 1:
+        samples = [statistics.fmean(of(seed)) for seed in shared]
+    else:
+        all_rounds = of(shared[0])
+        samples = [statistics.fmean(all_rounds[i:i + LAST])
+                   for i in range(0, len(all_rounds) - LAST + 1, LAST)]
+    text = f"{statistics.fmean(x for seed in shared for x in of(seed)):+.1f}"
+    if len(samples) < 2 or (len(shared) == 1 and len(samples) < 3):
+        return text
+    error = statistics.stdev(samples) / math.sqrt(len(samples))
+    return f"{text} ± {error:.1f}"
+
+
+def span_table(folder):
+    runs = runs_of(folder)
+    rows = []
+    for method, seeds in runs.items():
+        cells = [METHODS[method][0], str(len(seeds))]
+        for first, last in SPANS:
+            mean = statistics.fmean(
+                x for run in seeds.values()
+                for x in run.accuracies[first - 1:last])
+            cells.append(f"{mean:.1f}" + ("" if method == "fedavg" else
+                f" ({difference(seeds, runs['fedavg'], first, last)})"))
+        rows.append(cells)
+    return table(
+        ["rounds", "seeds"] + [f"{first} to {last}" for first, last in SPANS],
+        ["---", "---:"] + ["---:"] * len(SPANS), rows)
+
+
+def tune_table():
+    """Of each method and rate: mean of the last ten rounds; the best is bold."""
+    cells = {(row["method"], row["lr"]): row for row in rows_of("tune.csv")}
+    rates = ["0.01", "0.03", "0.1", "0.3", "1"]
+    rows = []
+    for method in dict.fromkeys(method for method, _ in cells):
+        values = {rate: 100 * float(cells[method, rate]["last_ten_accuracy"])
+                  for rate in rates if (method, rate) in cells}
+        best = max(values.values())
+        row = [method]
+        for rate in rates:
+            text = f"{values[rate]:.1f}" if rate in values else ""
+            row.append(f"**{text}**" if values.get(rate) == best
+                       and len(values) > 1 else text)
+        rows.append(row)
+    return table(["learning rate"] + rates,
+                 ["---"] + ["---:"] * len(rates), rows)
+
+
+BITS = [  # noise, batch norm, rows
+    ("FedAvg, for comparison", "float32", TABLE1 + "/fedavg-seed1.csv"),
+    ("uniform 0.01", "float32", "bits-uniform.csv"),
+    ("uniform 0.01", "delta", "bits-uniform-delta.csv"),
+    ("**Bernoulli, magnitude auto**", "delta", "bits-bernoulli-auto.csv"),
+    ("signed, uniform 0.005 (FedMRNS)", "delta", "bits-signed-delta.csv"),
+    ("Bernoulli 0.005", "delta", "bits-bernoulli-005.csv"),
+    ("Bernoulli 0.007", "delta", "bits-bernoulli-007.csv"),
+    ("**Bernoulli 0.01**", "delta", "bits-bernoulli-01.csv"),
+]
+
+
+def bits_table():
+    rows = []
+    for noise, dense, file in BITS:
+        run = Run(file, 30)
+        means = [statistics.fmean(run.accuracies[first - 1:last])
+                 for first, last in SPANS[:2]]
+        rows.append([
+            noise, dense,
+            f"{run.bits:.3f} ({run.first_bits:.3f}, {run.last_bits:.3f})",
+            f"{run.megabytes:.1f}", f"{run.best:.2f}",
+            f"{run.last_ten:.1f} ± {run.swing:.1f}",
+            ", ".join(f"{mean:.1f}" for mean in means)])
+    return table(
+        ["noise", "batch norm", "bits/parameter (first, last round)",
+         "uploaded MB", "best, %", "last ten, %", "rounds 1-15, 16-30, %"],
+        ["---", "---"] + 5 * ["---:"], rows)
+
+
+def noise_table(method):
+    cells = {(row["noise"], row["magnitude"]): row
+             for row in rows_of("noise.csv") if row["name"] == method}
+    kinds = ["uniform", "gaussian", "bernoulli"]
+    rows = []
+    for magnitude in dict.fromkeys(magnitude for _, magnitude in cells):
+        row = [magnitude]
+        for kind in kinds:
+            cell = cells[kind, magnitude]
+            best, last = (100 * float(cell[f"{which}_accuracy"])
+                          for which in ("best", "last"))
+            bits = float(cell["uplink_bits_per_param"])
+            row.append(f"{best:.1f} / {last:.1f}, {bits:.3f}")
+        rows.append(row)
+    return table(["magnitude", "uniform", "Gaussian", "Bernoulli"],
+                 4 * ["---:"], rows)
+
+
+def headline():
+    """One row a method of the paper's table."""
+    rows = []
+    runs = runs_of(TABLE1)
+    full = statistics.fmean(run.megabytes for run in runs["fedavg"].values())
+    for method, seeds in runs.items():
+        name, paper = METHODS[method]
+        if not paper:
+            continue
+        runs_here = list(seeds.values())
+        megabytes = statistics.fmean(run.megabytes for run in runs_here)
+        swing = math.sqrt(statistics.fmean(run.swing**2 for run in runs_here))
+        rows.append([
+            name, spread([run.best for run in runs_here], 2), paper,
+            f"{statistics.fmean(run.last_ten for run in runs_here):.1f} ± "
+            f"{swing:.1f}",
+            f"{megabytes:,.1f} MB",
+            f"{statistics.fmean(run.bits for run in runs_here):.3f}",
+            f"{full / megabytes:.1f}x"])
+    return table(
+        ["method", "best accuracy, %", "paper's best, %",
+         "mean of the last 10 rounds, %", "uploaded", "bits/parameter",
+         "compression"],
+        ["---"] + 6 * ["---:"], rows)
+
+
+# Name: the page, and the table.
+TABLES = {
+    "Headline": ("README.md", headline),
+    "Table 1": ("docs/results.md", lambda: accuracy_table(TABLE1)),
+    "Rounds": ("docs/results.md", lambda: span_table(TABLE1)),
+    "Below one bit": ("docs/results.md", bits_table),
+    "Learning rates": ("docs/results.md", tune_table),
+    "Noise": ("docs/results-short.md", lambda: noise_table("fedmrn")),
+}
+
+
+def main(arguments):
+    if arguments not in ([], ["--check"]):
+        sys.exit("usage: tables.py [--check]")
+    missing = 0
+    for name, (page, make) in TABLES.items():
+        text = "\n".join(make())
+        if not arguments:
+            print(f"{name}: {page}\n\n{text}\n")
+        elif text not in (HERE.parent.parent / page).read_text():
+            print(f"{page} does not have the table '{name}' as it is:\n{text}")
+            missing += 1
+    sys.exit(1 if missing else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
