@@ -370,6 +370,19 @@ void Append(const Part& part, size_t example, Batch& batch) {
   append(rows.values, batch.values);
 }
 
+// Such as all of them, where labels take turns and every tenth is a test.
+size_t TestsOfUnknownClasses(const Kind& kind, const Part& test,
+                             const Data& data) {
+  if (kind.target != Target::kClass) return 0;
+  std::vector<bool> known(data.classes);
+  for (const uint16_t label : data.labels) known[label] = true;
+  return static_cast<size_t>(
+      std::ranges::count_if(test.of_example, [&](uint32_t row) {
+        const auto labels = RowOf(test.rows->labels, *test.rows, row);
+        return !known[CommonestClass(labels, data.classes)];
+      }));
+}
+
 }  // namespace
 
 Result<Data> LoadNpz(const DataSet& set, const DataSettings& settings) {
@@ -442,6 +455,16 @@ Result<Data> LoadNpz(const DataSet& set, const DataSettings& settings) {
     if (!train.rows->clients.empty()) {
       data.clients.push_back(train.rows->clients[row]);
     }
+  }
+  const size_t unknown = TestsOfUnknownClasses(kind, test, data);
+  if (unknown > 0) {
+    data.notes.push_back(
+        std::to_string(unknown) + " of " + std::to_string(data.test_examples) +
+        " test examples are of classes that no training example has" +
+        (settings.test_path.empty()
+             ? ": every tenth example is a test; save them in random order, or "
+               "set data.test_path"
+             : ""));
   }
   data.train_batch = [kind, train](std::span<const uint32_t> examples,
                                    const PhiloxStream&, Batch& batch) {

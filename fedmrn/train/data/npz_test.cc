@@ -333,6 +333,12 @@ TEST_F(NpzTest, DoubtsAreTold) {
     for (const std::string& note : data->notes) all += note + "\n";
     return all;
   };
+  std::vector<int64_t> thirds(20), tenths(20);
+  for (int64_t i = 0; i < 20; ++i) {
+    thirds[static_cast<size_t>(i)] = i % 3;
+    tenths[static_cast<size_t>(i)] = i % 10;
+  }
+  const Bytes labels = Npy<int64_t>("<i8", "(20,)", thirds);
   std::vector<float> one_hot(60), twice(60), halves(20);
   for (size_t i = 0; i < 20; ++i) {
     one_hot[3 * i + i % 3] = twice[3 * i + i % 3] = 1;
@@ -340,7 +346,7 @@ TEST_F(NpzTest, DoubtsAreTold) {
   }
   twice[0] = twice[1] = 1;
   const std::vector<float> large = Counting<float>(80);
-  EXPECT_EQ(notes(kNumbers, kLabels), "");
+  EXPECT_EQ(notes(kNumbers, labels), "");
   EXPECT_EQ(notes(kNumbers, Npy<float>("<f4", "(20, 3)", one_hot)),
             "y looks one-hot: as floats it is a regression of 3 numbers; for "
             "classes save y.argmax(1)\n");
@@ -349,10 +355,14 @@ TEST_F(NpzTest, DoubtsAreTold) {
             "y has whole numbers only: as floats it is a regression; for "
             "classes save y.astype(int)\n");
   EXPECT_EQ(notes(kNumbers, Npy<float>("<f4", "(20, 1)", halves)), "");
-  EXPECT_EQ(notes(Npy<float>("<f4", "(20, 1, 2, 2)", large), kLabels),
+  EXPECT_EQ(notes(Npy<float>("<f4", "(20, 1, 2, 2)", large), labels),
             "x has whole numbers up to 79: floats are not divided by 255, as "
             "bytes are; save x.astype(numpy.uint8), (n, h, w, channels), or x "
             "/ 255\n");
+  EXPECT_EQ(notes(kNumbers, Npy<int64_t>("<i8", "(20,)", tenths)),
+            "2 of 2 test examples are of classes that no training example has: "
+            "every tenth example is a test; save them in random order, or set "
+            "data.test_path\n");
 }
 
 TEST_F(NpzTest, WhatIsWrongIsSaid) {
