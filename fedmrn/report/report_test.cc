@@ -207,6 +207,8 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
   MakeRun("tuning", {kFedAvg, kLabels, kCyclic, "data.validation=0.1"}, 0.9);
   MakeRun("fewer", {kFedAvg, kLabels, kCyclic, "data.train_examples=5000"},
           0.9);
+  MakeRun("rate",
+          {kFedAvg, kLabels, kCyclic, "rounds.count=30", "train.lr=0.3"}, 0.9);
   const Study study = ReadStudy();
   std::map<std::string, std::string> notes;
   size_t with_paper = 0;
@@ -245,6 +247,9 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
             std::string::npos)
       << notes["tuning"];
   EXPECT_EQ(notes["fewer"], other("data.train_examples=5000 (0)"));
+  EXPECT_NE(notes["rate"].find("; train.lr not as usual: FedAvg 0.3. Not the"),
+            std::string::npos)
+      << notes["rate"];
 }
 
 // As of fedmrn tune --grid lr=0.3,0.1,0.03 --grid magnitude=0.01,0.05.

@@ -160,6 +160,20 @@ std::string MarkdownText(std::string text) {
   return text;
 }
 
+// "FedMRN 0.3": tuned learning rates, which labels do not tell.
+std::vector<std::string> TunedRates(const Cell& cell) {
+  std::vector<std::string> rates;
+  for (const Group& group : cell.groups) {
+    if (!group.standard) continue;
+    const SavedRun& run = *group.runs.front();
+    const std::string rate = run.Get("train.lr");
+    if (rate != UsualConfig(run)["train.lr"]) {
+      rates.push_back(group.label + " " + rate);
+    }
+  }
+  return rates;
+}
+
 }  // namespace
 
 std::string ProtocolNote(const Setting& setting, const Cell& cell) {
@@ -190,6 +204,9 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell) {
   }
   if (setting.on == "validation") {
     note += "; on held-out training examples, not on the test set";
+  }
+  if (const std::vector<std::string> rates = TunedRates(cell); !rates.empty()) {
+    note += fmt::format("; train.lr not as usual: {}", fmt::join(rates, ", "));
   }
   note += ". ";
   if (FindPaperData(setting.data) == nullptr) {

@@ -37,14 +37,13 @@ Table AccuracyTable(const Setting& setting, const Cell& cell);
 std::string ProtocolNote(const Setting& setting, const Cell& cell);
 // What the columns of the accuracies mean.
 inline constexpr char kAccuracyText[] =
-    "Test accuracy in percent. Best: of all rounds, as the paper's authors log "
-    "it. Last: mean of the last ten rounds that were tested; swing: their "
-    "standard deviation in a run. Means of the seeds ± their sample standard "
-    "deviation. A difference, in points, is told only where it exceeds twice "
-    "its standard error over the seeds; otherwise the two are not told apart, "
-    "and one seed tells nothing. Bold: the best number of a column, whether "
-    "told "
-    "apart or not.";
+    "Accuracy in percent, of the test set unless said. Best: of all rounds, as "
+    "the paper's authors log it. Last: mean of the last ten rounds, of those "
+    "that were tested; swing: their standard deviation in a run. Means of the "
+    "seeds ± their sample standard deviation. A difference, in points, is told "
+    "only where it exceeds twice its standard error over the seeds; otherwise "
+    "the two are not told apart, and one seed tells nothing. Bold: the best "
+    "number of a column, whether told apart or not.";
 inline constexpr char kLossText[] =
     "Best accuracy less FedAvg's, in points, summed over IID, Non-IID-1 and "
     "Non-IID-2, as in the paper's Table 2, of what was run on all three; below "
