@@ -1,5 +1,6 @@
 #include "fedmrn/sim/inputs.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -80,17 +81,15 @@ Result<RunInputs> ReadInputs(const Config& config) {
 }
 
 Result<results::Inputs> DigestReader::Of(const Config& config) {
-  std::vector<std::string> named;
-  for (const auto& [key, value] : ConfigValues(config)) {
-    if (key.starts_with("data.") || key.starts_with("model.")) {
-      named.push_back(value);
-    }
-  }
-  if (const auto at = known_.find(named); at != known_.end()) return at->second;
+  const auto known = std::ranges::find_if(known_, [&](const Known& other) {
+    return other.data == config.data && other.model == config.model;
+  });
+  if (known != known_.end()) return known->digests;
   const train::Data data = FEDMRN_TRY(train::LoadData(config.data));
-  results::Inputs inputs = {FEDMRN_TRY(Sha256OfData(data)),
-                            FEDMRN_TRY(Sha256OfFiles(config.model))};
-  return known_.emplace(std::move(named), std::move(inputs)).first->second;
+  results::Inputs digests = {FEDMRN_TRY(Sha256OfData(data)),
+                             FEDMRN_TRY(Sha256OfFiles(config.model))};
+  known_.push_back({config.data, config.model, std::move(digests)});
+  return known_.back().digests;
 }
 
 Status CheckSameInputs(const results::Inputs& inputs,

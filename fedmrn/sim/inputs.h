@@ -2,7 +2,6 @@
 // run goes on with the same content only, wherever that lies.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -30,8 +29,12 @@ class DigestReader {
   Result<results::Inputs> Of(const Config& config);
 
  private:
-  // By values of the keys that say what is read.
-  std::map<std::vector<std::string>, results::Inputs> known_;
+  struct Known {
+    train::DataSettings data;
+    train::ModelSettings model;
+    results::Inputs digests;
+  };
+  std::vector<Known> known_;
 };
 
 // Whether a run in `folder` that began with `saved` is one on these inputs.

@@ -60,6 +60,8 @@ struct DataSettings {
   uint64_t seed = 1;        // of what is drawn in loading
   // Numbers of data sets that other programs register, by names of their own.
   std::map<std::string, double> own = {};
+
+  bool operator==(const DataSettings&) const = default;
 };
 using DataKey = Key<DataSettings>;
 // All keys of the program's own data sets, in the config's order.

@@ -57,6 +57,8 @@ struct ModelSettings {
   uint32_t threads = 1;  // that one network computes on
   // Numbers of networks that other programs register, by names of their own.
   std::map<std::string, double> own = {};
+
+  bool operator==(const ModelSettings&) const = default;
 };
 using ModelKey = Key<ModelSettings>;
 // All keys of the program's own networks, in the config's order.
