@@ -28,7 +28,8 @@ METHODS = {
     "fedmrn": ("FedMRN", "88.6 ± 0.2"),
     "fedmrns": ("FedMRNS", "88.9 ± 0.3"),
     "eden": ("EDEN", "88.3 ± 0.3"),
-    "drive-biased": ("DRIVE, biased", "88.1 ± 0.1"),
+    "drive": ("DRIVE", "88.1 ± 0.1"),
+    "drive-biased": ("DRIVE, biased", ""),
     "terngrad": ("TernGrad", "87.9 ± 0.2"),
     "signsgd": ("SignSGD", "87.1 ± 0.3"),
     "topk": ("Top-k", "86.7 ± 0.2"),
@@ -200,6 +201,41 @@ def noise_table(method):
         rows.append(row)
     return table(["magnitude", "uniform", "Gaussian", "Bernoulli"],
                  4 * ["---:"], rows)
+
+
+def quick_table():
+    """Best and mean of the last ten rounds' tests, bits a parameter."""
+    cells = {(row["method"], row["partition"]): row
+             for row in rows_of("quick.csv")}
+    rows = []
+    for method, (name, _) in METHODS.items():
+        row = [name]
+        for partition in ("iid", "noniid1", "noniid2"):
+            cell = cells[method, partition]
+            best, last = (100 * float(cell[f"{which}_accuracy"])
+                          for which in ("best", "last_ten"))
+            bits = float(cell["uplink_bits_per_param"])
+            row.append(f"{best:.1f} / {last:.1f}, {bits:.3f}")
+        rows.append(row)
+    return table(["method", "IID", "Non-IID-1", "Non-IID-2"],
+                 ["---"] + 3 * ["---:"], rows)
+
+
+def statistics_table():
+    """Best, and mean and swing of the last ten rounds, in percent."""
+    cells = {(row["name"], row["decoded_statistics"]): row
+             for row in rows_of("statistics.csv")}
+    rows = []
+    for method in dict.fromkeys(method for method, _ in cells):
+        row = [METHODS[method][0]]
+        for decoded in ("false", "true"):
+            best, last, swing = (
+                100 * float(cells[method, decoded][which]) for which in
+                ("best_accuracy", "last_ten_accuracy", "last_ten_swing"))
+            row.append(f"{best:.1f}, {last:.1f} ± {swing:.1f}")
+        rows.append(row)
+    return table(["method", "of training", "of the decoded update"],
+                 ["---"] + 2 * ["---:"], rows)
 
 
 def headline():
