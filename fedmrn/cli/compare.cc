@@ -106,7 +106,7 @@ void PrintSummary(const sim::Grid& grid,
     tests = std::min(tests, row.summary.last_tests);
   }
   std::vector<std::string> columns = grid.axes;
-  columns.pop_back();  // the seed
+  std::erase_if(columns, sim::RepeatsRuns);
   const double target = rows.front().target;
   const bool to_target = !std::isnan(target);
   Table table(std::string(columns.size(), 'l') + "rrrrrr" +
@@ -240,7 +240,8 @@ void AddCompare(Verb program) {
       "ones go on.\n\n"
       "The table, in DIR/summary.csv as well: the accuracy of the best round,\n"
       "the mean of the last ten, and how these swing in a run (their standard\n"
-      "deviation); means of the seeds ± their deviation. With --target, or a\n"
+      "deviation); means of the seeds ± their deviation, where values of\n"
+      "partition.seed are seeds as well. With --target, or a\n"
       "rounds.target_accuracy that all runs share, also the rounds and the\n"
       "upload until the first test that reached it.");
   auto arguments = std::make_shared<CompareArguments>();

@@ -232,7 +232,7 @@ void TakeGridLabels(Setting& setting) {
     std::map<std::string, std::set<std::string>> labels;
     for (const Group& group : cell.groups) {
       for (const auto& [axis, label] : group.runs.front()->grid_labels) {
-        if (axis != "seed") labels[axis].insert(label);
+        if (!sim::RepeatsRuns(axis)) labels[axis].insert(label);
       }
     }
     for (const auto& [axis, its] : labels) {

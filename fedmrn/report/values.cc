@@ -131,8 +131,7 @@ Values ValuesOf(const SavedRun& run, Part part) {
   const std::string kind = run.Get("partition.kind");
   for (const auto& [name, value] : run.config) {
     const sim::ConfigKey key = sim::DescribeKey(name);
-    // The partition's seed makes no other partition to compare with.
-    const Part its = name == "partition.seed" ? Part::kSeed : PartOf(key.role);
+    const Part its = sim::RepeatsRuns(name) ? Part::kSeed : PartOf(key.role);
     // Files stand for what they hold.
     if (!key.changes_results || its != part) continue;
     if (part == Part::kPartition && !MattersTo(kind, key)) continue;

@@ -182,7 +182,7 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
   for (size_t i = 0; i < grid.runs.size(); ++i) {
     std::vector<std::string> labels;
     for (const auto& [axis, label] : grid.runs[i].labels) {
-      if (axis != "seed") labels.push_back(label);
+      if (!RepeatsRuns(axis)) labels.push_back(label);
     }
     const auto [row, added] = row_of.emplace(labels, rows.size());
     if (added) {
@@ -207,7 +207,7 @@ std::vector<SummaryRow> Summarise(const Grid& grid,
 std::string SummaryCsv(const Grid& grid, std::span<const SummaryRow> rows) {
   std::string csv;
   for (const std::string& axis : grid.axes) {
-    if (axis != "seed") csv += axis + ',';
+    if (!RepeatsRuns(axis)) csv += axis + ',';
   }
   csv +=
       "seeds,best_accuracy,best_accuracy_std,last_accuracy,last_accuracy_std,"

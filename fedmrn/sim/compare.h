@@ -55,9 +55,9 @@ struct GridRunOptions {
 Status RunGrid(const Grid& grid, const GridRunOptions& options,
                std::span<GridOutcome> outcomes);
 
-// Runs that differ in their seed alone, those that are finished.
+// Runs that differ in their seeds alone, those that are finished.
 struct SummaryRow {
-  std::vector<std::string> labels;  // of each axis but the seed
+  std::vector<std::string> labels;  // of each axis but seeds
   std::string metric = "accuracy";  // what the scores are
   results::SeedsSummary summary;
   double target = std::nan("");  // an accuracy, and what it took to reach it

@@ -68,6 +68,20 @@ TEST(CompareTest, MeanAndDeviationOverSeeds) {
   EXPECT_TRUE(std::isnan(TargetOf(*grid)));
 }
 
+TEST(CompareTest, SeedsOfThePartitionAreSeeds) {
+  const Result<Grid> grid = ParseGrid(
+      "partition.seed = [1, 2]\ntrain.lr = [1, 2]\nseed = [1, 2]", "g", {});
+  ASSERT_TRUE(grid.ok()) << grid.error().message;
+  const std::vector<SummaryRow> rows = Summarise(
+      *grid,
+      std::vector<GridOutcome>(8, {RunState::kFinished, Rows({0.5}), ""}),
+      std::nan(""));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].labels, (std::vector<std::string>{"1"}));
+  EXPECT_EQ(rows[0].summary.seeds, 4u);
+  EXPECT_TRUE(SummaryCsv(*grid, rows).starts_with("lr,seeds,"));
+}
+
 // Two runs beside each other, each in one step, as thread sanitizers are slow.
 class RunGridTest : public testing::Test {
  protected:

@@ -84,6 +84,11 @@ std::span<const ConfigKey> ConfigKeys();
 ConfigKey DescribeKey(std::string_view name);
 
 inline constexpr std::string_view kSeedKey = "seed";
+// Whether runs that differ in this key alone are repeats of one experiment: the
+// seed of the partition makes no other partition to compare with.
+constexpr bool RepeatsRuns(std::string_view key) {
+  return key == kSeedKey || key == "partition.seed";
+}
 
 // A key with its value, from elsewhere than a config's own text.
 struct ConfigSetting {
