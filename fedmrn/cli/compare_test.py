@@ -334,7 +334,7 @@ partition.min_examples = 100
             with self.subTest(columns=columns):
                 out = self.on_terminal(
                     columns, "compare", self.grid, "--only", "method=fedmrn",
-                    "--jobs", 2, "--set", "train.epochs=8", "--out",
+                    "--jobs", 2, "--set", "train.epochs=40", "--out",
                     self.folder / str(columns))
                 drawn = re.findall(r"([^\r\n]*)\x1b\[K", out)
                 for expected in (form, last):
