@@ -192,7 +192,7 @@ class RunTest(RunVerbTest):
 
     def test_interrupted_and_resumed(self):
         settings = ["run", *SMALL, "--rounds.count", 3,
-                    "--train.epochs", 20]
+                    "--train.epochs", 40]
         self.succeed(*settings, "--out", self.folder / "whole")
         # In the second round, or in the third if this test was held up.
         out, err = self.interrupt("round 1/3", *settings, "--out",
@@ -320,7 +320,7 @@ class DemoTest(RunVerbTest):
 
     def test_interrupted(self):
         # Training of the second method has begun, or is about to.
-        out, err = self.interrupt("fedavg  round 1/1", *DEMO[:-1], "15",
+        out, err = self.interrupt("fedavg  round 1/1", *DEMO[:-1], "30",
                                   after=0.2)
         self.assertNotIn("compression", out)
         self.assertTrue(err.endswith("\nstopped\n"), err)
