@@ -39,6 +39,15 @@ METHODS = {
     "fedpm": ("FedPM", "74.6 ± 0.8"),
     "fedpm-sgd": ("FedPM, SGD", ""),
 }
+ABLATION = "ablation-fmnist-60x5"
+ABLATED = {
+    "fedavg": "FedAvg",
+    "fedmrn": "FedMRN",
+    "fedmrn-no-pm": "FedMRN w/o PM",
+    "fedmrn-no-sm": "FedMRN w/o SM",
+    "fedmrn-no-psm": "FedMRN w/o both",
+    "fedavg-sm": "FedAvg, masked after training",
+}
 
 
 def rows_of(file):
@@ -59,9 +68,9 @@ class Run:
             statistics.fmean(bits), bits[0], bits[-1])
 
 
-def runs_of(folder):
-    """Method: seed: run, in the order of METHODS."""
-    runs = {method: {} for method in METHODS}
+def runs_of(folder, methods=METHODS):
+    """Method: seed: run, in this order."""
+    runs = {method: {} for method in methods}
     for file in sorted((HERE / folder).glob("*-seed*.csv")):
         method, seed = file.stem.rsplit("-seed", 1)
         runs[method][int(seed)] = Run(file)
@@ -134,6 +143,25 @@ def span_table(folder):
     return table(
         ["rounds", "seeds"] + [f"{first} to {last}" for first, last in SPANS],
         ["---", "---:"] + ["---:"] * len(SPANS), rows)
+
+
+def ablation_table():
+    runs = runs_of(ABLATION, ABLATED)
+    rows = []
+    for method, seeds in runs.items():
+        its = list(seeds.values())
+        last = len(its[0].accuracies)
+        rows.append([
+            ABLATED[method], str(len(its)),
+            spread([run.best for run in its], 2),
+            spread([run.last_ten for run in its], 1),
+            "" if method == "fedmrn" else
+            difference(seeds, runs["fedmrn"], last // 2 + 1, last),
+            f"{statistics.fmean(run.bits for run in its):.3f}"])
+    return table(
+        ["method", "seeds", "best, %", "last ten, %",
+         "less FedMRN, rounds 31 to 60", "bits/parameter"],
+        ["---"] + 5 * ["---:"], rows)
 
 
 def tune_table():
