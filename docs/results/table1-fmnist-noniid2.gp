@@ -19,11 +19,14 @@ set multiplot layout 1,2
 set grid lc "#dddddd"
 set border 3
 set tics nomirror
-set key outside bottom center horizontal maxcols 5 samplen 2
-set yrange [30:90]
+set tmargin at screen 0.97
+set bmargin at screen 0.27
+set key at screen 0.52,0.02 bottom center vertical maxrows 2 width 1 samplen 2
+set yrange [40:90]
 set ylabel "test accuracy, %"
 set xlabel "round"
 plot for [i = 1:10] file(i) using 1:(mean($1, 100*$2)) skip 1 with lines lw width(i) lc rgb colours[i] title word(titles, i)
+unset key  # one for both
 set xlabel "uploaded by all clients, MB (log scale)"
 set logscale x
 set xrange [3:3000]
