@@ -98,12 +98,18 @@ void PrintSummary(const sim::Grid& grid,
     return WithDeviation(metric, spread) +
            (shares ? "" : report::UnitOf(metric).unit);
   };
-  size_t fewest = results::kLastRounds, most = 0, tests = fewest;
+  size_t fewest = results::kLastRounds, most = 0;
+  // Whose rounds were tested least, if not all.
+  const results::SeedsSummary* sparse = nullptr;
   for (const sim::SummaryRow& row : rows) {
-    if (row.summary.seeds == 0) continue;
-    fewest = std::min(fewest, row.summary.last_rounds);
-    most = std::max(most, row.summary.last_rounds);
-    tests = std::min(tests, row.summary.last_tests);
+    const results::SeedsSummary& its = row.summary;
+    if (its.seeds == 0) continue;
+    fewest = std::min(fewest, its.last_rounds);
+    most = std::max(most, its.last_rounds);
+    if (its.last_tests < its.last_rounds &&
+        (sparse == nullptr || its.last_tests < sparse->last_tests)) {
+      sparse = &its;
+    }
   }
   std::vector<std::string> columns = grid.axes;
   std::erase_if(columns, sim::RepeatsRuns);
@@ -148,14 +154,21 @@ void PrintSummary(const sim::Grid& grid,
     table.Add(std::move(cells));
   }
   table.Print();
-  if (tests < fewest) {
-    fmt::print("of the last {} rounds {} tested\n", last,
-               tests == 1 ? "1 was" : fmt::format("{} were", tests));
+  if (sparse != nullptr) {
+    fmt::print("of the last {} rounds {} tested\n", sparse->last_rounds,
+               sparse->last_tests == 1
+                   ? "1 was"
+                   : fmt::format("{} were", sparse->last_tests));
   }
-  if (std::ranges::any_of(grid.runs, [](const sim::GridRun& run) {
-        return run.config.data.validation > 0;
-      })) {
+  const auto held_out = [](const sim::GridRun& run) {
+    return run.config.data.validation > 0;
+  };
+  if (std::ranges::all_of(grid.runs, held_out)) {
     fmt::print("on held-out training examples, not on the test set\n");
+  } else if (std::ranges::any_of(grid.runs, held_out)) {
+    fmt::print(
+        "on held-out training examples where data.validation is above 0, else "
+        "on the test set\n");
   }
 }
 

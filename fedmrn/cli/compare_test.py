@@ -158,7 +158,7 @@ class CompareTest(GridTest):
                                        statistics.stdev(values))
             self.assertAlmostEqual(float(row["last_ten_swing"]), swing)
             # All that there are of the ten.
-            self.assertEqual(int(row["last_ten_rounds"]), len(scores[0]))
+            self.assertEqual(int(row["last_ten_tests"]), len(scores[0]))
             self.assertIn(f"last {len(scores[0])} %", out.splitlines()[0])
             self.assertAlmostEqual(float(row["uplink_bytes"]), uplink)
             self.assertAlmostEqual(float(row["uplink_bits_per_param"]), bits)
@@ -452,7 +452,16 @@ class TuneTest(GridTest):
                 ("--grid lr: must be KEY=VALUE,..., such as lr=1,0.3,0.1",
                  ["--grid", "lr"]),
                 ("--set train.lr=1: train.lr: --grid gives it as well",
-                 ["--grid", "lr=1,2", "--set", "train.lr=1"])):
+                 ["--grid", "lr=1,2", "--set", "train.lr=1"]),
+                ("--grid patience: fedmrn tune sets this itself, to one value "
+                 "for all runs", ["--grid", "rounds.patience=1,2", "--set",
+                                  "rounds.patience=4"]),
+                ("--grid seed: fedmrn tune chooses by one seed; fedmrn compare "
+                 "takes several, with --set data.validation=0.1",
+                 ["--grid", "lr=1", "--grid", "seed=1,2"]),
+                ("--rounds 3: these are the first rounds of a run that has 2: "
+                 "try --set rounds.count=3",
+                 ["--grid", "lr=1", "--rounds", "3"])):
             self.fail_with(message, "tune", self.config, *args, "--out",
                            self.out)
         self.done("tune", self.grid, "--grid", "lr=1", "--out", self.out,

@@ -139,6 +139,51 @@ class OwnTest(ProgramTest):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(" holds a run on another data set: ", done.stderr)
 
+        # Nor are finished results lost where the file is not.
+        (self.folder / "grid.toml").write_text(
+            (self.folder / "grid.toml").read_text()
+            .removeprefix("seed = [1, 2]\n"))
+        for name in "a.npz", "b.npz", "moved.npz":
+            (self.folder / name).unlink()
+        table = self.succeed("--data.path=moved.npz")
+        for method in "fedavg", "fedmrn":
+            self.assertRegex(table, rf"\n{method} +\d")
+
+    def test_tune_does_not_choose_what_diverges(self):
+        # A network that knows no answer, in tests, once it has learned: an
+        # infinite loss would not come back, and no score is no number.
+        class Narrow(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.line = torch.nn.Linear(4, 1)
+                torch.nn.init.zeros_(self.line.weight)
+
+            def forward(self, x):
+                y = self.line(x)
+                if not self.training:
+                    y = y + 0 * torch.sqrt(1 - self.line.weight.max())
+                return y
+
+        self.save(Narrow(), "narrow.pt")
+        x = numpy.random.default_rng(1).normal(0, 1, (300, 4)).astype("f4")
+        numpy.savez(self.folder / "two.npz", x=x,
+                    y=2 * x.sum(1, keepdims=True))
+        (self.folder / "my.toml").write_text(
+            '[data]\nname = "npz"\npath = "two.npz"\n'
+            '[model]\ntorchscript = "narrow.pt"\n'
+            '[partition]\nclients = 5\n[train]\nepochs = 1\n'
+            '[rounds]\nclients_per_round = 5\ncount = 3\n'
+            '[method]\nname = "fedavg"\n')
+        self.words = []
+        for rates in "0.2,0.001,0.003", "0.001,0.2,0.003":
+            out = self.succeed("tune", "my.toml", "--grid", f"lr={rates}",
+                               "--out", rates)
+            rows = [line.split() for line in out.splitlines()[1:4]]
+            self.assertEqual([row[0] for row in rows],
+                             ["0.003", "0.001", "0.2"])
+            self.assertEqual(rows[2][-1], "diverged")
+            self.assertIn("best: lr 0.003: ", out)
+
     def test_regression(self):
         random = numpy.random.default_rng(1)
         x = random.normal(0, 1, (300, 6)).astype("f4")

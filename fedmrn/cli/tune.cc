@@ -25,11 +25,13 @@
 namespace fedmrn::cli {
 namespace {
 
+constexpr uint32_t kRounds = 5;
+
 struct TuneArguments {
   std::string file;
   std::string out;
   std::vector<std::string> settings, lists;
-  uint32_t rounds = 5;
+  uint32_t rounds = 0;  // 0: kRounds, or as many as the config has
   uint32_t jobs = DefaultJobs();
 };
 
@@ -42,8 +44,12 @@ struct Candidate {
   results::Spread later;
 
   bool failed() const { return outcome->state == sim::RunState::kFailed; }
-  // A loss beyond all numbers is no success, whatever the score.
-  bool sound() const { return !failed() && std::isfinite(summary.last.loss); }
+  // A loss or a score beyond all numbers is no success, in whichever of the
+  // later rounds; all of them are tested.
+  bool sound() const {
+    return !failed() && std::isfinite(outcome->rows.back().loss) &&
+           std::isfinite(later.mean);
+  }
 };
 
 uint32_t LaterRounds(uint32_t rounds) { return (rounds + 1) / 2; }
@@ -125,6 +131,24 @@ bool Lists(const TuneArguments& arguments, std::string_view name) {
   });
 }
 
+// What is the same in all runs of tune, or they could not be compared.
+Status CheckLists(const TuneArguments& arguments) {
+  for (const char* own :
+       {"count", "target_accuracy", "patience", "eval_every", "validation"}) {
+    if (!Lists(arguments, own)) continue;
+    return Error{ErrorCode::kBadValue,
+                 fmt::format("--grid {}: fedmrn tune sets this itself, to one "
+                             "value for all runs",
+                             own)};
+  }
+  if (Lists(arguments, "seed")) {
+    return Error{ErrorCode::kBadValue,
+                 "--grid seed: fedmrn tune chooses by one seed; fedmrn compare "
+                 "takes several, with --set data.validation=0.1"};
+  }
+  return Ok();
+}
+
 // What makes short runs of this config the first rounds of long ones, all of
 // the same length, that never see the test set.
 std::vector<std::string> ShortRuns(const TuneArguments& arguments,
@@ -148,11 +172,25 @@ std::vector<std::string> ShortRuns(const TuneArguments& arguments,
   return settings;
 }
 
-int Tune(const TuneArguments& arguments) {
+int Tune(TuneArguments arguments) {
   // First as a config, which a grid is not.
   const Result<sim::Config> config =
       sim::LoadConfig(arguments.file, arguments.settings);
   if (!config) return Fail("", config.error());
+  if (const Status lists = CheckLists(arguments); !lists) {
+    return Fail("", lists.error());
+  }
+  if (arguments.rounds == 0) {
+    arguments.rounds = std::min(kRounds, config->rounds.count);
+  }
+  if (arguments.rounds > config->rounds.count) {
+    return Fail("", Error{ErrorCode::kBadValue,
+                          fmt::format("--rounds {}: these are the first rounds "
+                                      "of a run that has {}: try --set "
+                                      "rounds.count={}",
+                                      arguments.rounds, config->rounds.count,
+                                      arguments.rounds)});
+  }
   sim::GridOptions options;
   options.settings = arguments.settings;
   std::ranges::move(ShortRuns(arguments, *config),
@@ -239,7 +277,7 @@ void AddTune(Verb program) {
       .OneEach()
       .Required();
   verb.AddOption("--rounds", arguments->rounds, "Rounds of each run")
-      .Text(fmt::format("N={}", arguments->rounds))
+      .Text(fmt::format("N={}", kRounds))
       .Positive();
   AddGridRunOptions(verb, arguments->out, "runs/tune-CONFIG", arguments->jobs);
   AddConfigOptions(verb, arguments->settings);

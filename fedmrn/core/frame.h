@@ -22,8 +22,9 @@ inline constexpr size_t kFrameChecksumBytes = 8;
 // Caps that a parser applies before it believes a count.
 inline constexpr uint64_t kMaxParams = uint64_t{1} << 32;
 inline constexpr uint32_t kMaxPlainValues = uint32_t{1} << 28;
-inline constexpr float kMaxPlainValue = 0x1p40f;  // of an update, in size
 inline constexpr uint32_t kMaxExtensionBytes = uint32_t{1} << 20;
+// What a server adds, and so a client sends, is no larger than this in size.
+inline constexpr float kMaxPlainValue = 0x1p40f;
 
 struct FrameHeader {
   CodecId codec = CodecId::kFloat32;

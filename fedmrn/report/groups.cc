@@ -13,6 +13,7 @@
 #include "fedmrn/report/text.h"
 #include "fedmrn/report/values.h"
 #include "fedmrn/sim/config.h"
+#include "fedmrn/train/data/dataset.h"
 
 namespace fedmrn::report {
 namespace {
@@ -56,8 +57,12 @@ std::string KeyText(const std::string& key, const std::string& value) {
 // does not know, nobody can say that the value is the paper's.
 std::string DepartureText(const std::string& key, const std::string& value,
                           const std::string& paper) {
-  return fmt::format("{}={} ({})", key, Unquoted(value),
-                     paper.empty() ? "unknown" : Unquoted(paper));
+  const auto text = [](const std::string& quoted) {
+    const std::string its = Unquoted(quoted);
+    return its.empty() ? "none" : its;
+  };
+  return fmt::format("{}={} ({})", key, text(value),
+                     paper.empty() ? "unknown" : text(paper));
 }
 
 // Keys of which the items have several values, or not all of them one.
@@ -267,6 +272,32 @@ size_t PartitionOrder(const Cell& cell) {
       kPaperPartitions.begin());
 }
 
+// What sets runs apart from the paper's, but not from each other by a key: the
+// best of fewer tests, and a part of an image set.
+void AddUnsaidDepartures(const std::vector<const SavedRun*>& runs,
+                         std::vector<std::string>& departures) {
+  const auto sparse = std::ranges::find_if(runs, [](const SavedRun* run) {
+    return run->Number("run.eval_every", 1) > 1;
+  });
+  if (sparse != runs.end()) {
+    departures.push_back(
+        DepartureText("run.eval_every", (*sparse)->Get("run.eval_every"), "1"));
+  }
+  const SavedRun& first = *runs.front();
+  const train::DataSet* set = train::FindDataSet(first.Get("data.name"));
+  // What is used of a whole set has keys, which are departures themselves.
+  const bool whole = first.Number("data.train_examples", 0) == 0;
+  if (set == nullptr || set->height == 0 || set->train_examples == 0 ||
+      first.train_examples == 0 || !whole) {
+    return;
+  }
+  if (first.train_examples != set->train_examples) {
+    departures.push_back(DepartureText("training examples",
+                                       std::to_string(first.train_examples),
+                                       std::to_string(set->train_examples)));
+  }
+}
+
 Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
   const SavedRun& first = *runs.front();
   const auto integer = [&](const char* key) {
@@ -304,10 +335,12 @@ Setting MakeSetting(const std::vector<const SavedRun*>& runs) {
     }
     for (const auto& [key, value] : ValuesOf(first, Part::kSetting)) {
       // The authors' code weighs by batches, the paper's text by examples.
-      if (key == "rounds.weight" || paper[key] == value) continue;
+      if (key == "rounds.weight" && value == "\"batches\"") continue;
+      if (paper[key] == value) continue;
       if (key == "model.backbone" && data->pre_trained) continue;
       setting.departures.push_back(DepartureText(key, value, paper[key]));
     }
+    AddUnsaidDepartures(runs, setting.departures);
   }
   bool papers = false;
   for (Cell& cell : setting.cells) {

@@ -27,9 +27,9 @@ inline std::string PictureTitle(const Setting& setting, const Cell& cell,
   return fmt::format("{}, {}: {}", setting.name, cell.name, what);
 }
 
-// "test accuracy, %"
+// "test accuracy, %", "validation accuracy, %"
 inline std::string ScoreLabel(const Setting& setting) {
-  return fmt::format("test {}{}", setting.metric,
+  return fmt::format("{} {}{}", setting.on, setting.metric,
                      results::IsShare(setting.metric) ? ", %" : "");
 }
 

@@ -209,6 +209,14 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
           0.9);
   MakeRun("rate",
           {kFedAvg, kLabels, kCyclic, "rounds.count=30", "train.lr=0.3"}, 0.9);
+  MakeRun("sparse",
+          {kFedAvg, kLabels, kCyclic, "data.name=cifar10", "rounds.count=200",
+           "run.eval_every=10"},
+          0.9);
+  MakeRun("weight", {kFedAvg, kLabels, kCyclic, "rounds.weight=equal"}, 0.9);
+  const std::string svhn = "data.name=svhn";
+  MakeRun("part", {kFedAvg, kLabels, kCyclic, svhn}, 0.9);
+  Edit("part", [](Json& json) { json["train_examples"] = 20000; });
   const Study study = ReadStudy();
   std::map<std::string, std::string> notes;
   size_t with_paper = 0;
@@ -247,6 +255,9 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
             std::string::npos)
       << notes["tuning"];
   EXPECT_EQ(notes["fewer"], other("data.train_examples=5000 (0)"));
+  EXPECT_EQ(notes["sparse"], other("run.eval_every=10 (1)"));
+  EXPECT_EQ(notes["weight"], other("rounds.weight=equal (examples)"));
+  EXPECT_EQ(notes["part"], other("training examples=20000 (73257)"));
   EXPECT_NE(notes["rate"].find("; train.lr not as usual: FedAvg 0.3. Not the"),
             std::string::npos)
       << notes["rate"];

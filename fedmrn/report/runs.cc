@@ -151,6 +151,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
   run.model_sha256 = TextOf(At(json, "model_sha256"));
   run.data_sha256 = TextOf(At(json, "data_sha256"));
   run.model_file_sha256 = TextOf(At(json, "model_file_sha256"));
+  run.train_examples = CountOf(At(json, "train_examples"));
   run.version = TextOf(At(json, "fedmrn_version"));
   run.machine = MachineText(At(json, "machine"));
   run.started = TextOf(At(json, "started"));

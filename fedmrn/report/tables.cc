@@ -160,16 +160,21 @@ std::string MarkdownText(std::string text) {
   return text;
 }
 
-// "FedMRN 0.3": tuned learning rates, which labels do not tell.
+// "FedMRN 0.3": tuned learning rates that labels do not tell. The usual one is
+// SGD's, and that of a method of another program is not known.
 std::vector<std::string> TunedRates(const Cell& cell) {
   std::vector<std::string> rates;
   for (const Group& group : cell.groups) {
-    if (!group.standard) continue;
     const SavedRun& run = *group.runs.front();
+    const auto usual = UsualConfig(run);
+    const auto its = usual.find("train.lr");
     const std::string rate = run.Get("train.lr");
-    if (rate != UsualConfig(run)["train.lr"]) {
-      rates.push_back(group.label + " " + rate);
+    if (its == usual.end() || rate == its->second ||
+        run.Get("train.optimizer") != "sgd" ||
+        group.label.find("lr=" + rate) != std::string::npos) {
+      continue;
     }
+    rates.push_back(group.label + " " + rate);
   }
   return rates;
 }
@@ -178,12 +183,16 @@ std::vector<std::string> TunedRates(const Cell& cell) {
 
 std::string ProtocolNote(const Setting& setting, const Cell& cell) {
   size_t fewest_seeds = std::numeric_limits<size_t>::max(), most_seeds = 0,
-         fewest_rounds = results::kLastRounds, fewest_tests = fewest_rounds;
+         fewest_rounds = results::kLastRounds;
+  const Group* sparse = nullptr;  // whose rounds were tested least, if not all
   for (const Group& group : cell.groups) {
     fewest_seeds = std::min(fewest_seeds, group.runs.size());
     most_seeds = std::max(most_seeds, group.runs.size());
     fewest_rounds = std::min(fewest_rounds, group.last_rounds);
-    fewest_tests = std::min(fewest_tests, group.last_tests);
+    if (group.last_tests < group.last_rounds &&
+        (sparse == nullptr || group.last_tests < sparse->last_tests)) {
+      sparse = &group;
+    }
   }
   std::string note =
       fewest_seeds == most_seeds
@@ -194,10 +203,11 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell) {
         "; of the last ten rounds only {} there",
         fewest_rounds == 1 ? "1 is" : fmt::format("{} are", fewest_rounds));
   }
-  if (fewest_tests < fewest_rounds) {
+  if (sparse != nullptr) {
     note += fmt::format(
-        "; of the last {} rounds {} tested", fewest_rounds,
-        fewest_tests == 1 ? "1 was" : fmt::format("{} were", fewest_tests));
+        "; of the last {} rounds {} tested", sparse->last_rounds,
+        sparse->last_tests == 1 ? "1 was"
+                                : fmt::format("{} were", sparse->last_tests));
   }
   if (!results::IsShare(setting.metric)) {
     note += fmt::format("; not accuracies but {}", setting.metric);
@@ -527,7 +537,7 @@ std::string MarkdownReport(const Study& study) {
 std::string CsvReport(const Study& study) {
   std::string out =
       "data,setting,partition,method,label,seeds,best_mean,best_std,last_mean,"
-      "last_std,last_ten_mean,last_ten_std,last_ten_swing,last_ten_rounds,"
+      "last_std,last_ten_mean,last_ten_std,last_ten_swing,last_ten_tests,"
       "uploaded_mb,bits_per_param,payload_bits,dense_bits,header_bits,train_s,"
       "encode_s,paper_mean,paper_std,target_accuracy,reached_seeds,"
       "rounds_to_target,uploaded_mb_to_target\n";

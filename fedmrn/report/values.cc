@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "fedmrn/sim/config.h"
@@ -34,10 +36,14 @@ bool MattersTo(std::string_view kind, const sim::ConfigKey& key) {
          std::ranges::find(key.owners, kind) != key.owners.end();
 }
 
-// The key of the file that the network is made of.
+// The keys of files that a network is made of, the one that names it first.
+constexpr const char* kModelFileKeys[] = {"model.torchscript", "model.backbone",
+                                          "model.init"};
+
 const char* ModelFileKey(const SavedRun& run) {
-  return run.Get("model.torchscript").empty() ? "model.backbone"
-                                              : "model.torchscript";
+  const auto its = std::ranges::find_if(
+      kModelFileKeys, [&](const char* key) { return !run.Get(key).empty(); });
+  return its == std::end(kModelFileKeys) ? kModelFileKeys[0] : *its;
 }
 
 // "a.npz", "a.npz, test b.npz"; nothing of a data set that lies at its own
@@ -47,8 +53,16 @@ std::string DataFiles(const SavedRun& run) {
   return run.Get("data.path") + (test.empty() ? "" : ", test " + test);
 }
 
+// "net.pt", "start.pt", "net.pt, init start.pt".
 std::string ModelFiles(const SavedRun& run) {
-  return run.Get(ModelFileKey(run));
+  std::string files;
+  for (const char* key : kModelFileKeys) {
+    const std::string file = run.Get(key);
+    if (file.empty()) continue;
+    const std::string_view name = std::string_view(key).substr(6);
+    files += files.empty() ? file : fmt::format(", {} {}", name, file);
+  }
+  return files;
 }
 
 // Fills in `name`. Digests tell whether files have the same content; of a run

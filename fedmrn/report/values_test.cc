@@ -22,6 +22,7 @@ TEST_F(ReportTest, OtherFilesAreOtherData) {
   MakeRun("c", {kFedAvg, kNpz, kFileA, "data.test_path=t.npz"}, 0.5);
   MakeRun("d", {kFedAvg, "model.torchscript=a.pt"}, 0.5);
   MakeRun("e", {kFedAvg, "model.torchscript=b.pt"}, 0.5);
+  MakeRun("f", {kFedAvg, "model.torchscript=b.pt", "model.init=i.pt"}, 0.5);
   const Study study = ReadStudy();
   EXPECT_EQ(study.repeated, 0u);
   std::vector<std::string> names;
@@ -29,9 +30,27 @@ TEST_F(ReportTest, OtherFilesAreOtherData) {
   EXPECT_EQ(names, (std::vector<std::string>{
                        "FMNIST, 100 rounds × 10 epochs, torchscript=a.pt",
                        "FMNIST, 100 rounds × 10 epochs, torchscript=b.pt",
+                       "FMNIST, 100 rounds × 10 epochs, torchscript=b.pt, "
+                       "init i.pt",
                        "npz, 100 rounds × 10 epochs, path=a.npz",
                        "npz, 100 rounds × 10 epochs, path=a.npz, test t.npz",
                        "npz, 100 rounds × 10 epochs, path=b.npz"}));
+}
+
+TEST_F(ReportTest, RunsThatStartFromAFileAreOthers) {
+  MakeRun("scratch", {kFedAvg, kLabels, kCyclic}, 0.1);
+  MakeRun("start", {kFedAvg, kLabels, kCyclic, "model.init=i.pt"}, 0.9);
+  const Study study = ReadStudy();
+  EXPECT_EQ(study.repeated, 0u);
+  ASSERT_EQ(study.settings.size(), 2u);
+  std::map<std::string, std::vector<std::string>> departures;
+  for (const Setting& setting : study.settings) {
+    departures[setting.name] = setting.departures;
+  }
+  EXPECT_EQ(departures, (std::map<std::string, std::vector<std::string>>{
+                            {"FMNIST, 100 rounds × 10 epochs", {}},
+                            {"FMNIST, 100 rounds × 10 epochs, init=i.pt",
+                             {"model.init=i.pt (none)"}}}));
 }
 
 TEST_F(ReportTest, DigestsTellWhetherFilesAreEqual) {

@@ -328,6 +328,8 @@ std::string RunJson(ConfigValuesView config, const RunInfo& info,
   out["model_sha256"] = info.model_sha256;
   out["data_sha256"] = info.inputs.data_sha256;
   out["model_file_sha256"] = info.inputs.model_file_sha256;
+  out["train_examples"] = info.train_examples;
+  out["test_examples"] = info.test_examples;
   out["config"] = ConfigJson(config);
   out["machine"] = Machine(info);
   // A folder's name in the config need not be UTF-8.

@@ -102,6 +102,7 @@ struct RunInfo {
   uint64_t local_values = 0;  // that stay on each client
   std::string model_sha256 = {};
   Inputs inputs = {};
+  uint64_t train_examples = 0, test_examples = 0;  // that were read
   Confusions confusions = {};  // of the best and the last tested round
 };
 

@@ -55,7 +55,7 @@ TEST(CompareTest, MeanAndDeviationOverSeeds) {
   EXPECT_EQ(SummaryCsv(*grid, rows),
             "lr,noise,seeds,best_accuracy,best_accuracy_std,last_accuracy,"
             "last_accuracy_std,last_ten_accuracy,last_ten_accuracy_std,"
-            "last_ten_swing,last_ten_rounds,uplink_bytes,"
+            "last_ten_swing,last_ten_tests,uplink_bytes,"
             "uplink_bits_per_param,target_accuracy,reached_seeds,"
             "rounds_to_target,uplink_bytes_to_target\n"
             "1,uniform,2,0.625,0.1767766952966369,0.5,0.3535533905932738,"

@@ -259,7 +259,8 @@ constexpr PartitionKey kPartitionKeys[] = {
     {"partition.labels_per_client", AT(labels_per_client),
      "labels: of each client", kFromOne},
     {"partition.labels_assignment", AT(cyclic),
-     "labels: dealt out at random, or in turn as the authors' code does",
+     "labels: dealt out at random, each equally often, or in turn as the "
+     "authors' code does",
      kLabelsAssignments},
     {"partition.alpha", AT(alpha), "dirichlet: the smaller, the more uneven",
      kPositive},

@@ -1,5 +1,6 @@
 #include "fedmrn/sim/run.h"
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstring>
@@ -124,7 +125,9 @@ class RunFolder {
     state.started = checkpoint.started;
     state.rows = checkpoint.rows;
     state.confusions = checkpoint.confusions;
-    state.mixed = WasMixed();
+    const auto facts = Facts();
+    // What has rounded differently once does not become the same again.
+    state.mixed = facts && facts->mixed;
     state.model.weights.resize(frame->params);
     state.model.plain.resize(frame->plain_count);
     DecodeUpdate(*frame, state.model.weights);
@@ -135,12 +138,13 @@ class RunFolder {
     return std::optional(std::move(state));
   }
 
-  // What has rounded differently once does not become the same again.
-  bool WasMixed() const {
+  // What run.json says, if it is there and sound.
+  std::optional<results::RunFacts> Facts() const {
     const Result<Bytes> json = ReadFile(Path("run.json"));
-    if (!json) return false;
-    const auto facts = results::ParseRunJson(AsText(*json));
-    return facts && facts->mixed;
+    if (!json) return std::nullopt;
+    Result<results::RunFacts> facts = results::ParseRunJson(AsText(*json));
+    if (!facts) return std::nullopt;
+    return *std::move(facts);
   }
 
   Result<Moments> MomentsOf(const results::Checkpoint& checkpoint) const {
@@ -250,6 +254,8 @@ class RunFolder {
     info.local_values = task_.model.local_values;
     info.model_sha256 = ModelSha256(state.model);
     info.inputs = digests_;
+    info.train_examples = task_.data->train_examples;
+    info.test_examples = task_.data->test_examples;
     info.confusions = state.confusions;
     return results::WriteRunJson(Path("run.json"), ConfigValues(config_), info,
                                  state.rows);
@@ -409,7 +415,8 @@ Result<RunResult> Run(const Config& config, const RunOptions& options) {
   } else {
     // A finished run that was given more rounds is unfinished before its config
     // says so: whoever reads the folder after a kill goes by its checkpoint.
-    if (!EndingOf(config.rounds, state.rows)) {
+    const auto facts = folder.Facts();
+    if (facts && facts->finished && !EndingOf(config.rounds, state.rows)) {
       FEDMRN_TRY(folder.Report(state, std::nullopt));
     }
     FEDMRN_TRY(folder.WriteConfig());

@@ -75,7 +75,8 @@ class StrategyTest(unittest.TestCase):
         self.assertTrue((abs(counts - 60) < 30).all(), counts)
         self.assertEqual(strategy.choose(1, [4, 2], 1.0), [2, 4])
         # Rounded up, but not for what binary fractions add.
-        for fraction, count in (0.07, 7), (0.28, 28), (0.55, 55), (0.071, 8):
+        for fraction, count in ((0.07, 7), (0.28, 28), (0.55, 55), (0.071, 8),
+                                (1e-12, 1), (0, 0)):
             self.assertEqual(
                 len(strategy.choose(1, list(range(100)), fraction)), count)
         self.assertEqual(strategy.choose(1, [4, 2], 0.01), strategy.choose(

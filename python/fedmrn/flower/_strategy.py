@@ -166,8 +166,9 @@ class FedMRN(Strategy):
         key, _ = fedmrn.client_seeds(self.seed, 0, 0)
         drawn = sorted(clients, key=lambda client: fedmrn.client_seeds(
             key, server_round, client)[0])
-        # Products such as 0.07 * 100 lie just above their integer.
-        count = math.ceil(fraction * len(clients) - 1e-9)
+        # Products such as 0.07 * 100 lie just above their integer. Some of the
+        # clients are one at least.
+        count = max(math.ceil(fraction * len(clients) - 1e-9), fraction > 0)
         return sorted(drawn[:count])
 
     def configure_train(self, server_round: int, arrays: ArrayRecord,
