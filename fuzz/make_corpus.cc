@@ -100,8 +100,8 @@ bool WriteFrames(const fs::path& folder) {
   const std::vector<uint32_t> segments = {5, 27, 1};
   EncodeOptions parts;
   parts.segments = segments;
-  EncodeOptions unbiased = parts, bits4 = parts, keep_all;
-  unbiased.unbiased = true;
+  EncodeOptions biased = parts, bits4 = parts, keep_all;
+  biased.unbiased = false;
   bits4.bits = 4;
   keep_all.keep = 1;
 
@@ -128,8 +128,7 @@ bool WriteFrames(const fs::path& folder) {
        MakeFrame({.codec = kSignSgd, .options = parts}));
   save("good-terngrad-segments",
        MakeFrame({.codec = kTernGrad, .options = parts}));
-  save("good-drive-unbiased",
-       MakeFrame({.codec = kDrive, .options = unbiased}));
+  save("good-drive-biased", MakeFrame({.codec = kDrive, .options = biased}));
   save("good-eden-4", MakeFrame({.codec = kEden, .options = bits4}));
   save("good-topk-all", MakeFrame({.codec = kTopK, .options = keep_all}));
 
@@ -163,7 +162,7 @@ bool WriteFrames(const fs::path& folder) {
   const Bytes signs = MakeFrame({.codec = kSignSgd, .options = parts});
   const Bytes trits = MakeFrame({.codec = kTernGrad, .options = parts});
   const Bytes topk = MakeFrame({.codec = kTopK, .options = keep_all});
-  const Bytes drive = MakeFrame({.codec = kDrive, .options = unbiased});
+  const Bytes drive = MakeFrame({.codec = kDrive, .options = parts});
   const Bytes eden = MakeFrame({.codec = kEden, .options = bits4});
   const Bytes coded_trits =
       MakeFrame({.codec = kTernGrad, .params = 3000, .options = three});

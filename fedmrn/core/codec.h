@@ -52,10 +52,10 @@ struct EncodeOptions {
   bool stochastic = true;  // mrn: SM; false: DM. mask: draws; false: u > 1/2
   float scale = 0;         // signsgd: the fixed scale a; 0: max|u| per segment
   std::span<const float> scales = {};  // signsgd: one per segment, if not empty
-  double keep = 0.03;     // topk: share of the parameters that is sent
-  float clip = 2.5f;      // terngrad: in standard deviations; 0: no clipping
-  bool unbiased = false;  // drive: |r|_2^2 / |r|_1 instead of |r|_1 / d
-  int bits = 1;           // eden: 1 to 4
+  double keep = 0.03;    // topk: share of the parameters that is sent
+  float clip = 2.5f;     // terngrad: in standard deviations; 0: no clipping
+  bool unbiased = true;  // drive: |r|_2^2 / |r|_1; false: |r|_1 / d
+  int bits = 1;          // eden: 1 to 4
   // PlainKind::kDelta: the values that the broadcast had, and the lengths of
   // their tensors; empty: one whole vector.
   std::span<const float> plain_reference = {};

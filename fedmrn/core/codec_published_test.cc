@@ -182,6 +182,7 @@ TEST(Drive, MeanOfTen) {
 TEST(Drive, ScaleIdentities) {
   const std::vector<float> x = LogNormal(1 << 12);
   EncodeOptions options;
+  options.unbiased = false;
   const auto biased = RoundTrip(HeaderFor("drive"), options, x);
   EXPECT_NEAR(Dot(x, biased) / SquaredNorm(biased), 1, 1e-5);
   options.unbiased = true;
@@ -218,7 +219,6 @@ TEST(Eden, IsUnbiased) {
 TEST(Eden, OneBitIsUnbiasedDrive) {
   const std::vector<float> x = Normal(4, 5000, 0.01f);
   EncodeOptions options;
-  options.unbiased = true;
   options.bits = 1;
   const Bytes drive = EncodeFrame(HeaderFor("drive"), options, x, {}).value();
   const Bytes eden = EncodeFrame(HeaderFor("eden"), options, x, {}).value();

@@ -88,8 +88,8 @@ std::vector<GoldenCase> Cases() {
   add("signsgd", CodecId::kSignSgd);
   add("topk", CodecId::kTopK).options.keep = 0.2;
   add("terngrad", CodecId::kTernGrad);
-  add("drive", CodecId::kDrive);
-  add("drive-unbiased", CodecId::kDrive).options.unbiased = true;
+  add("drive", CodecId::kDrive).options.unbiased = false;
+  add("drive-unbiased", CodecId::kDrive);
   for (int bits = 1; bits <= 4; ++bits) {
     add("eden-" + std::to_string(bits), CodecId::kEden).options.bits = bits;
   }

@@ -192,7 +192,7 @@ def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
            plain_reference: Optional[FloatVector] = None,
            plain_segments: Sequence[int] = (),
            entropy: bool = True, stochastic: bool = True, scale: float = 0.0,
-           keep: float = 0.03, clip: float = 2.5, unbiased: bool = False,
+           keep: float = 0.03, clip: float = 2.5, unbiased: bool = True,
            bits: int = 1) -> bytes:
     """Compresses an update and wraps it up as a frame.
 
@@ -206,8 +206,8 @@ def encode(update: FloatVector, plain: Optional[FloatVector] = None, *,
     broadcast may carry as well. ``seed`` is for those that say ``uses_seed``, and
     ``draw_seed`` for the private draws of other stochastic codecs. The rest are
     the codecs' own settings: ``entropy`` and ``stochastic`` (mrn), ``scale``
-    (signsgd), ``keep`` (topk), ``clip`` (terngrad), ``unbiased`` (drive) and
-    ``bits`` (eden).
+    (signsgd), ``keep`` (topk), ``clip`` (terngrad), ``unbiased`` (drive; if
+    not, the scale of least error) and ``bits`` (eden).
 
     >>> frame = encode(np.float32([1, 0, -2]), codec="float32", examples=1)
     >>> decode(frame).tolist()
