@@ -2,15 +2,17 @@
 
     python3 docs/results/tables.py             # prints them
     python3 docs/results/tables.py --check     # do the pages have them so?
+    python3 docs/results/tables.py --write     # puts them there, over the old ones
 
 Rows of whole runs are rounds.csv of `fedmrn run`, tables of many are summary.csv
-of `fedmrn compare`. Accuracies are in percent, deviations those of a sample.
+of `fedmrn compare`; collect.py puts both here. Accuracies are in percent, deviations those of a sample.
 With several seeds, what stands behind +- is the deviation over them; a
 difference to FedAvg is of the same seed, round by round, since runs of one seed
 see the same clients and rise and fall together.
 """
 
 import csv
+import itertools
 import math
 import pathlib
 import statistics
@@ -39,6 +41,8 @@ METHODS = {
     "fedpm": ("FedPM", "74.6 ± 0.8"),
     "fedpm-sgd": ("FedPM, SGD", ""),
 }
+STATISTICS = "statistics-fmnist-30x3"
+CIFAR = "cifar10-noniid2-60x2"
 ABLATION = "ablation-fmnist-60x5"
 ABLATED = {
     "fedavg": "FedAvg",
@@ -51,7 +55,7 @@ ABLATED = {
 
 
 def rows_of(file):
-    with open(HERE / file, newline="") as rows:
+    with open(HERE / file, newline="", encoding="utf-8") as rows:
         return list(csv.DictReader(rows))
 
 
@@ -89,21 +93,44 @@ def spread(values, digits):
             f"{statistics.stdev(values):.{digits}f}")
 
 
-def accuracy_table(folder):
+def told(samples, digits):
+    """A mean of differences with its standard error, which it has to exceed twice
+    to be one."""
+    mean = statistics.fmean(samples)
+    error = statistics.stdev(samples) / math.sqrt(len(samples))
+    text = f"{mean:+.{digits}f} ± {error:.{digits}f}"
+    return text if abs(mean) > 2 * error else text + ", not told apart"
+
+
+def less(seeds, base, value):
+    """The difference to the base of a run's value, seed by seed."""
+    if seeds is base:
+        return ""
+    shared = [seed for seed in seeds if seed in base]
+    if len(shared) < 2:
+        return "one seed"
+    return told([value(seeds[seed]) - value(base[seed]) for seed in shared], 2)
+
+
+def accuracy_table(folder, paper=True):
     rows = []
-    for method, seeds in runs_of(folder).items():
+    all_runs = runs_of(folder)
+    for method, seeds in all_runs.items():
         runs = list(seeds.values())
-        name, paper = METHODS[method]
+        name, papers = METHODS[method]
         swing = math.sqrt(statistics.fmean(run.swing**2 for run in runs))
-        rows.append([
-            name, str(len(runs)), spread([run.best for run in runs], 2), paper,
-            spread([run.last_ten for run in runs], 1), f"{swing:.1f}",
-            f"{statistics.fmean(run.megabytes for run in runs):,.1f}",
-            f"{statistics.fmean(run.bits for run in runs):.3f}"])
-    return table(
-        ["method", "seeds", "best, %", "paper's best, %", "last ten, %",
-         "they swing by", "uploaded MB", "bits/parameter"],
-        ["---", "---:", "---:", "---:", "---:", "---:", "---:", "---:"], rows)
+        rows.append(
+            [name, str(len(runs)), spread([run.best for run in runs], 2)] +
+            ([papers] if paper else []) +
+            [less(seeds, all_runs["fedavg"], lambda run: run.best),
+             spread([run.last_ten for run in runs], 1), f"{swing:.1f}",
+             f"{statistics.fmean(run.megabytes for run in runs):,.1f}",
+             f"{statistics.fmean(run.bits for run in runs):.3f}"])
+    head = (["method", "seeds", "best, %"] +
+            (["paper's best, %"] if paper else []) +
+            ["less FedAvg's best", "last ten, %", "they swing by",
+             "uploaded MB", "bits/parameter"])
+    return table(head, ["---"] + (len(head) - 1) * ["---:"], rows)
 
 
 def difference(seeds, base, first, last):
@@ -128,12 +155,12 @@ def difference(seeds, base, first, last):
     return f"{text} ± {error:.1f}"
 
 
-def span_table(folder):
+def span_table(folder, spans=SPANS):
     runs = runs_of(folder)
     rows = []
     for method, seeds in runs.items():
         cells = [METHODS[method][0], str(len(seeds))]
-        for first, last in SPANS:
+        for first, last in spans:
             mean = statistics.fmean(
                 x for run in seeds.values()
                 for x in run.accuracies[first - 1:last])
@@ -141,8 +168,8 @@ def span_table(folder):
                 f" ({difference(seeds, runs['fedavg'], first, last)})"))
         rows.append(cells)
     return table(
-        ["rounds", "seeds"] + [f"{first} to {last}" for first, last in SPANS],
-        ["---", "---:"] + ["---:"] * len(SPANS), rows)
+        ["rounds", "seeds"] + [f"{first} to {last}" for first, last in spans],
+        ["---", "---:"] + ["---:"] * len(spans), rows)
 
 
 def ablation_table():
@@ -154,14 +181,15 @@ def ablation_table():
         rows.append([
             ABLATED[method], str(len(its)),
             spread([run.best for run in its], 2),
+            less(seeds, runs["fedmrn"], lambda run: run.best),
             spread([run.last_ten for run in its], 1),
             "" if method == "fedmrn" else
             difference(seeds, runs["fedmrn"], last // 2 + 1, last),
             f"{statistics.fmean(run.bits for run in its):.3f}"])
     return table(
-        ["method", "seeds", "best, %", "last ten, %",
+        ["method", "seeds", "best, %", "less FedMRN's best", "last ten, %",
          "less FedMRN, rounds 31 to 60", "bits/parameter"],
-        ["---"] + 5 * ["---:"], rows)
+        ["---"] + 6 * ["---:"], rows)
 
 
 def tune_table():
@@ -183,6 +211,29 @@ def tune_table():
                  ["---"] + ["---:"] * len(rates), rows)
 
 
+def close_rates_table():
+    """Neighbouring rates with several seeds: the second's mean of the last ten
+    rounds less the first's."""
+    one = {(row["method"], row["lr"]): 100 * float(row["last_ten_accuracy"])
+           for row in rows_of("tune.csv")}
+    rows = []
+    for method, first, second in CLOSE_RATES:
+        differences = [one[method, second] - one[method, first]]
+        for seed in 2, 3:
+            before, after = (
+                Run(f"tune-seeds/lr{lr}-{method}-seed{seed}.csv").last_ten
+                for lr in (first, second))
+            differences.append(after - before)
+        rows.append([METHODS[method][0], f"{second} less {first}",
+                     ", ".join(f"{value:+.1f}" for value in differences),
+                     told(differences, 1)])
+    return table(["method", "learning rates", "seeds 1, 2, 3", "mean"],
+                 ["---", "---:", "---:", "---:"], rows)
+
+
+CLOSE_RATES = [("fedavg", "0.03", "0.1"), ("eden", "0.03", "0.1"),
+               ("terngrad", "0.03", "0.1"), ("fedmrn", "0.1", "0.3"),
+               ("fedmrns", "0.1", "0.3")]
 BITS = [  # noise, batch norm, rows
     ("FedAvg, for comparison", "float32", TABLE1 + "/fedavg-seed1.csv"),
     ("uniform 0.01", "float32", "bits-uniform.csv"),
@@ -227,43 +278,29 @@ def noise_table(method):
             bits = float(cell["uplink_bits_per_param"])
             row.append(f"{best:.1f} / {last:.1f}, {bits:.3f}")
         rows.append(row)
-    return table(["magnitude", "uniform", "Gaussian", "Bernoulli"],
-                 4 * ["---:"], rows)
-
-
-def quick_table():
-    """Best and mean of the last ten rounds' tests, bits a parameter."""
-    cells = {(row["method"], row["partition"]): row
-             for row in rows_of("quick.csv")}
-    rows = []
-    for method, (name, _) in METHODS.items():
-        row = [name]
-        for partition in ("iid", "noniid1", "noniid2"):
-            cell = cells[method, partition]
-            best, last = (100 * float(cell[f"{which}_accuracy"])
-                          for which in ("best", "last_ten"))
-            bits = float(cell["uplink_bits_per_param"])
-            row.append(f"{best:.1f} / {last:.1f}, {bits:.3f}")
-        rows.append(row)
-    return table(["method", "IID", "Non-IID-1", "Non-IID-2"],
-                 ["---"] + 3 * ["---:"], rows)
+    return table([METHODS[method][0] + ", magnitude", "uniform", "Gaussian",
+                  "Bernoulli"], 4 * ["---:"], rows)
 
 
 def statistics_table():
-    """Best, and mean and swing of the last ten rounds, in percent."""
-    cells = {(row["name"], row["decoded_statistics"]): row
-             for row in rows_of("statistics.csv")}
+    """Means of ten rounds with the statistics of training, and how much higher
+    they are with those of the decoded update."""
     rows = []
-    for method in dict.fromkeys(method for method, _ in cells):
+    spans = [(1, 10), (11, 20), (21, 30)]
+    for method in ("signsgd", "topk", "drive-biased", "terngrad", "eden"):
+        training, decoded = (
+            Run(f"{STATISTICS}/{method}-decoded_statistics{taken}-seed1.csv")
+            for taken in ("false", "true"))
         row = [METHODS[method][0]]
-        for decoded in ("false", "true"):
-            best, last, swing = (
-                100 * float(cells[method, decoded][which]) for which in
-                ("best_accuracy", "last_ten_accuracy", "last_ten_swing"))
-            row.append(f"{best:.1f}, {last:.1f} ± {swing:.1f}")
+        for first, last in spans:
+            before, after = (statistics.fmean(run.accuracies[first - 1:last])
+                             for run in (training, decoded))
+            row.append(f"{before:.1f} ({after - before:+.1f})")
+        row.append(f"{training.best:.1f} ({decoded.best - training.best:+.1f})")
         rows.append(row)
-    return table(["method", "of training", "of the decoded update"],
-                 ["---"] + 2 * ["---:"], rows)
+    return table(["method"] + [f"rounds {first} to {last}"
+                               for first, last in spans] + ["best"],
+                 ["---"] + 4 * ["---:"], rows)
 
 
 def headline():
@@ -299,19 +336,46 @@ TABLES = {
     "Rounds": ("docs/results.md", lambda: span_table(TABLE1)),
     "Below one bit": ("docs/results.md", bits_table),
     "Learning rates": ("docs/results.md", tune_table),
+    # "Close rates": ("docs/results.md", close_rates_table),
+    "Statistics": ("docs/results.md", statistics_table),
     "Noise": ("docs/results-short.md", lambda: noise_table("fedmrn")),
 }
 
 
+def table_at(page, head):
+    """The page's lines of the table with this head."""
+    if head not in page:
+        return []
+    start = page.index(head)
+    return list(itertools.takewhile(lambda line: line.startswith("|"),
+                                    page[start:]))
+
+
+def replaced(page, lines):
+    """The page's lines with these in the place of the table of this head."""
+    old = table_at(page, lines[0])
+    if not old:
+        sys.exit(f"no table begins with {lines[0]}")
+    start = page.index(lines[0])
+    return page[:start] + lines + page[start + len(old):]
+
+
 def main(arguments):
-    if arguments not in ([], ["--check"]):
-        sys.exit("usage: tables.py [--check]")
+    if arguments not in ([], ["--check"], ["--write"]):
+        sys.exit("usage: tables.py [--check | --write]")
     missing = 0
     for name, (page, make) in TABLES.items():
-        text = "\n".join(make())
+        lines = make()
+        text = "\n".join(lines)
+        file = HERE.parent.parent / page
         if not arguments:
             print(f"{name}: {page}\n\n{text}\n")
-        elif text not in (HERE.parent.parent / page).read_text():
+        elif arguments == ["--write"]:
+            page_lines = file.read_text(encoding="utf-8").split("\n")
+            file.write_text("\n".join(replaced(page_lines, lines)),
+                            encoding="utf-8")
+        elif table_at(
+                file.read_text(encoding="utf-8").split("\n"), lines[0]) != lines:
             print(f"{page} does not have the table '{name}' as it is:\n{text}")
             missing += 1
     sys.exit(1 if missing else 0)

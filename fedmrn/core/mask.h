@@ -40,7 +40,7 @@ struct LocalStep {
 // One fused pass (Algorithm 1, lines 15-18):
 //
 //   u         <- u - learning_rate * gradient        (the step before's)
-//   effective <- w + u_hat, u_hat drawn for `at.step` by Eq. 11
+//   effective <- w + u_hat, u_hat drawn for `at.step` by Eq. 10
 //
 // An empty gradient leaves u as it is: the pass before the first step. The
 // gradient goes straight through to u, clipped or not (Eq. 9). All spans have
