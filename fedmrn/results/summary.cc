@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -37,10 +38,15 @@ Spread SpreadOf(std::span<const double> values) {
   const double count = static_cast<double>(values.size());
   const double mean =
       std::accumulate(values.begin(), values.end(), 0.0) / count;
+  // The mean of equal values may be rounded to another one.
+  const bool equal =
+      std::ranges::adjacent_find(values, std::not_equal_to()) == values.end();
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   return {mean,
-          values.size() > 1 ? std::sqrt(squares / (count - 1)) : std::nan(""),
+          values.size() < 2 ? std::nan("")
+          : equal           ? 0
+                            : std::sqrt(squares / (count - 1)),
           values.size()};
 }
 

@@ -109,6 +109,7 @@ TEST(Spread, SampleDeviation) {
   const Spread spread = SpreadOf(std::vector<double>{1, 2, 3, 4});
   EXPECT_DOUBLE_EQ(spread.mean, 2.5);
   EXPECT_DOUBLE_EQ(spread.std, std::sqrt(5.0 / 3));
+  EXPECT_EQ(SpreadOf(std::vector<double>{0.1, 0.1, 0.1}).std, 0);
   EXPECT_TRUE(std::isnan(SpreadOf(std::vector<double>{7}).std));
   EXPECT_TRUE(std::isnan(SpreadOf({}).mean));
 }
