@@ -214,7 +214,8 @@ Cell MakeCell(const std::vector<const SavedRun*>& runs) {
   return cell;
 }
 
-// What a run is called on those axes of its grid. Numbers need the axis's name.
+// What a run is called on those axes of its grid. Numbers, and true and false,
+// need the axis's name.
 std::string GridLabel(const SavedRun& run, const std::set<std::string>& axes) {
   std::string text;
   for (const auto& [axis, label] : run.grid_labels) {
@@ -223,7 +224,9 @@ std::string GridLabel(const SavedRun& run, const std::set<std::string>& axes) {
     if (label == run.Get("method.name")) {
       text += MethodTitle(label);
     } else {
-      text += ParseJson(label).is_number() ? axis + "=" + label : label;
+      const Json value = ParseJson(label);
+      text +=
+          value.is_number() || value.is_boolean() ? axis + "=" + label : label;
     }
   }
   return text;

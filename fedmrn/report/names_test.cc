@@ -49,13 +49,19 @@ TEST_F(GridNamesTest, VariantsAndSummaryNameWhatIsNotThePapers) {
   EXPECT_NE(MarkdownReport(study).find("\nNoises\n"), std::string::npos);
 }
 
-TEST_F(GridNamesTest, NumbersKeepTheirAxis) {
+TEST_F(GridNamesTest, NumbersAndAnswersKeepTheirAxis) {
   for (const char* lr : {"0.1", "0.3"}) {
-    MakeGridRun(lr, "", {{"method", "mine"}, {"lr", lr}},
-                {kFedMrn, few_, std::string("train.lr=") + lr});
+    for (const char* pm : {"true", "false"}) {
+      MakeGridRun(std::string(lr) + pm, "",
+                  {{"method", "mine"}, {"lr", lr}, {"progressive", pm}},
+                  {kFedMrn, few_, std::string("train.lr=") + lr,
+                   std::string("method.progressive=") + pm});
+    }
   }
   EXPECT_EQ(Labels(ReadStudy().settings.at(0)),
-            (std::vector<std::string>{"lr=0.1", "lr=0.3"}));
+            (std::vector<std::string>{
+                "lr=0.1, progressive=true", "lr=0.1, progressive=false",
+                "lr=0.3, progressive=true", "lr=0.3, progressive=false"}));
 }
 
 TEST_F(GridNamesTest, ThePapersProtocolKeepsThePapersWords) {
