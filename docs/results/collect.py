@@ -44,11 +44,15 @@ def collect_runs(results, folder, commit, cpu):
     models = {}
     if (folder / "models.csv").exists():
         models = {row["run"]: row for row in read(folder / "models.csv")[0]}
+    sources = {}
     for file in sorted(results.glob("*/run.json")):
         run = json.loads(file.read_text())
         if not run["finished"]:
             continue
         name = f"{method_of(file.parent.name)}-seed{run['config']['seed']}"
+        if sources.setdefault(name, file) != file:
+            sys.exit(f"collect.py: {sources[name].parent} and {file.parent} "
+                     f"would both be {name}")
         model = run["model_sha256"]
         if models.get(name, {}).get("model_sha256") == model:
             continue  # here already, with the program that made it first
@@ -84,7 +88,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("results", type=pathlib.Path,
                         help="the folder of fedmrn compare")
-    parser.add_argument("here", help="a folder beside this file, or a .csv")
+    parser.add_argument("here", help="a folder beside collect.py, or a .csv")
     parser.add_argument("--commit", required=True, help="of the program")
     parser.add_argument("--cpu", required=True, help="that it ran on")
     its = parser.parse_args()

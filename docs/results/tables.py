@@ -339,6 +339,8 @@ TABLES = {
     # "Close rates": ("docs/results.md", close_rates_table),
     "Statistics": ("docs/results.md", statistics_table),
     "Noise": ("docs/results-short.md", lambda: noise_table("fedmrn")),
+    "Noise, signed": ("docs/results-short.md",
+                      lambda: noise_table("fedmrns")),
 }
 
 
