@@ -155,6 +155,10 @@ class RunTest(RunVerbTest):
                        "its client's in this round", "aggregate", clients[0],
                        "--model", frames / "round-000002" / "before.frame",
                        "--run-seed", 2)
+        self.fail_with(f"fedmrn aggregate: {clients[0]}: 50 examples exceed "
+                       "this round's limit of 49", "aggregate", clients[0],
+                       "--model", frames / "round-000002" / "before.frame",
+                       "--max-examples", 49)
 
     def test_resume_of_nothing(self):
         self.fail_with("fedmrn run: nowhere holds no run to go on with", "run",
