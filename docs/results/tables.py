@@ -336,7 +336,7 @@ TABLES = {
     "Rounds": ("docs/results.md", lambda: span_table(TABLE1)),
     "Below one bit": ("docs/results.md", bits_table),
     "Learning rates": ("docs/results.md", tune_table),
-    # "Close rates": ("docs/results.md", close_rates_table),
+    "Close rates": ("docs/results.md", close_rates_table),
     "Statistics": ("docs/results.md", statistics_table),
     "Noise": ("docs/results-short.md", lambda: noise_table("fedmrn")),
     "Noise, signed": ("docs/results-short.md",
