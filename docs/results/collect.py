@@ -40,7 +40,7 @@ def method_of(run):
 
 
 def collect_runs(results, folder, commit, cpu):
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     models = {}
     if (folder / "models.csv").exists():
         models = {row["run"]: row for row in read(folder / "models.csv")[0]}

@@ -43,6 +43,10 @@ METHODS = {
 }
 STATISTICS = "statistics-fmnist-30x3"
 CIFAR = "cifar10-noniid2-60x2"
+CIFAR_RUNS = [
+    ("fedavg", "0.03"), ("fedavg", "0.1"), ("fedavg", "0.3"), ("eden", "0.1"),
+    ("fedmrn", "0.1"), ("fedmrn", "0.3")]
+CIFAR_SPANS = [(1, 20), (21, 40), (41, 60)]
 ABLATION = "ablation-fmnist-60x5"
 ABLATED = {
     "fedavg": "FedAvg",
@@ -81,6 +85,16 @@ def runs_of(folder, methods=METHODS):
     return {method: seeds for method, seeds in runs.items() if seeds}
 
 
+def seed_1(runs):
+    """Rows with other seeds see other clients: their columns do not compare."""
+    return {method: {1: seeds[1]} for method, seeds in runs.items()
+            if 1 in seeds}
+
+
+def of_several_seeds(runs):
+    return {method: seeds for method, seeds in runs.items() if len(seeds) > 1}
+
+
 def table(head, align, rows):
     return ["| " + " | ".join(cells) + " |"
             for cells in [head, align, *rows]]
@@ -93,43 +107,48 @@ def spread(values, digits):
             f"{statistics.stdev(values):.{digits}f}")
 
 
-def told(samples, digits):
-    """A mean of differences with its standard error, which it has to exceed twice
-    to be one."""
-    mean = statistics.fmean(samples)
-    error = statistics.stdev(samples) / math.sqrt(len(samples))
-    text = f"{mean:+.{digits}f} ± {error:.{digits}f}"
-    return text if abs(mean) > 2 * error else text + ", not told apart"
+def square_error(samples):
+    return statistics.variance(samples) / len(samples)
+
+
+def told(value, error, digits):
+    """A difference has to exceed twice its standard error to be one."""
+    text = f"{value:+.{digits}f} ± {error:.{digits}f}"
+    return text if abs(value) > 2 * error else text + ", not told apart"
 
 
 def less(seeds, base, value):
-    """The difference to the base of a run's value, seed by seed."""
+    """The difference to the base of a run's value, as `fedmrn report` tells it:
+    as if seeds were independent, over those that both have."""
     if seeds is base:
         return ""
     shared = [seed for seed in seeds if seed in base]
     if len(shared) < 2:
         return "one seed"
-    return told([value(seeds[seed]) - value(base[seed]) for seed in shared], 2)
+    ours, theirs = ([value(runs[seed]) for seed in shared]
+                    for runs in (seeds, base))
+    return told(statistics.fmean(ours) - statistics.fmean(theirs),
+                math.sqrt(square_error(ours) + square_error(theirs)), 2)
 
 
-def accuracy_table(folder, paper=True):
+def accuracy_table(all_runs):
+    several = any(len(seeds) > 1 for seeds in all_runs.values())
     rows = []
-    all_runs = runs_of(folder)
     for method, seeds in all_runs.items():
         runs = list(seeds.values())
         name, papers = METHODS[method]
         swing = math.sqrt(statistics.fmean(run.swing**2 for run in runs))
         rows.append(
-            [name, str(len(runs)), spread([run.best for run in runs], 2)] +
-            ([papers] if paper else []) +
-            [less(seeds, all_runs["fedavg"], lambda run: run.best),
-             spread([run.last_ten for run in runs], 1), f"{swing:.1f}",
+            [name] + ([str(len(runs))] if several else []) +
+            [spread([run.best for run in runs], 2), papers] +
+            ([less(seeds, all_runs["fedavg"], lambda run: run.best)]
+             if several else []) +
+            [spread([run.last_ten for run in runs], 1), f"{swing:.1f}",
              f"{statistics.fmean(run.megabytes for run in runs):,.1f}",
              f"{statistics.fmean(run.bits for run in runs):.3f}"])
-    head = (["method", "seeds", "best, %"] +
-            (["paper's best, %"] if paper else []) +
-            ["less FedAvg's best", "last ten, %", "they swing by",
-             "uploaded MB", "bits/parameter"])
+    head = (["method"] + (["seeds"] if several else []) + ["best, %", "paper's best, %"] +
+            (["less FedAvg's best"] if several else []) +
+            ["last ten, %", "they swing by", "uploaded MB", "bits/parameter"])
     return table(head, ["---"] + (len(head) - 1) * ["---:"], rows)
 
 
@@ -151,25 +170,24 @@ def difference(seeds, base, first, last):
     text = f"{statistics.fmean(x for seed in shared for x in of(seed)):+.1f}"
     if len(samples) < 2 or (len(shared) == 1 and len(samples) < 3):
         return text
-    error = statistics.stdev(samples) / math.sqrt(len(samples))
-    return f"{text} ± {error:.1f}"
+    return f"{text} ± {math.sqrt(square_error(samples)):.1f}"
 
 
-def span_table(folder, spans=SPANS):
-    runs = runs_of(folder)
+def span_table(runs):
+    several = any(len(seeds) > 1 for seeds in runs.values())
     rows = []
     for method, seeds in runs.items():
-        cells = [METHODS[method][0], str(len(seeds))]
-        for first, last in spans:
+        cells = [METHODS[method][0]] + ([str(len(seeds))] if several else [])
+        for first, last in SPANS:
             mean = statistics.fmean(
                 x for run in seeds.values()
                 for x in run.accuracies[first - 1:last])
             cells.append(f"{mean:.1f}" + ("" if method == "fedavg" else
                 f" ({difference(seeds, runs['fedavg'], first, last)})"))
         rows.append(cells)
-    return table(
-        ["rounds", "seeds"] + [f"{first} to {last}" for first, last in spans],
-        ["---", "---:"] + ["---:"] * len(spans), rows)
+    head = (["rounds"] + (["seeds"] if several else []) +
+            [f"{first} to {last}" for first, last in SPANS])
+    return table(head, ["---"] + ["---:"] * (len(head) - 1), rows)
 
 
 def ablation_table():
@@ -190,6 +208,23 @@ def ablation_table():
         ["method", "seeds", "best, %", "less FedMRN's best", "last ten, %",
          "less FedMRN, rounds 31 to 60", "bits/parameter"],
         ["---"] + 6 * ["---:"], rows)
+
+
+def cifar_table():
+    rows = []
+    for method, rate in CIFAR_RUNS:
+        run = Run(f"{CIFAR}/lr{rate}/{method}-seed1.csv")
+        rows.append(
+            [METHODS[method][0], rate] +
+            [f"{statistics.fmean(run.accuracies[first - 1:last]):.1f}"
+             for first, last in CIFAR_SPANS] +
+            [f"{run.best:.2f}", f"{run.last_ten:.1f} ± {run.swing:.1f}",
+             f"{run.megabytes:,.1f}", f"{run.bits:.3f}"])
+    return table(
+        ["method", "rate"] + [f"rounds {first} to {last}"
+                              for first, last in CIFAR_SPANS] +
+        ["best, %", "last ten, %", "uploaded MB", "bits/parameter"],
+        ["---"] + 8 * ["---:"], rows)
 
 
 def tune_table():
@@ -226,7 +261,8 @@ def close_rates_table():
             differences.append(after - before)
         rows.append([METHODS[method][0], f"{second} less {first}",
                      ", ".join(f"{value:+.1f}" for value in differences),
-                     told(differences, 1)])
+                     told(statistics.fmean(differences),
+                          math.sqrt(square_error(differences)), 1)])
     return table(["method", "learning rates", "seeds 1, 2, 3", "mean"],
                  ["---", "---:", "---:", "---:"], rows)
 
@@ -304,24 +340,18 @@ def statistics_table():
 
 
 def headline():
-    """One row a method of the paper's table."""
+    """Seed 1, one row a method of the paper's table."""
     rows = []
-    runs = runs_of(TABLE1)
-    full = statistics.fmean(run.megabytes for run in runs["fedavg"].values())
-    for method, seeds in runs.items():
+    runs = {method: seeds[1] for method, seeds in runs_of(TABLE1).items()}
+    for method, run in runs.items():
         name, paper = METHODS[method]
         if not paper:
             continue
-        runs_here = list(seeds.values())
-        megabytes = statistics.fmean(run.megabytes for run in runs_here)
-        swing = math.sqrt(statistics.fmean(run.swing**2 for run in runs_here))
         rows.append([
-            name, spread([run.best for run in runs_here], 2), paper,
-            f"{statistics.fmean(run.last_ten for run in runs_here):.1f} ± "
-            f"{swing:.1f}",
-            f"{megabytes:,.1f} MB",
-            f"{statistics.fmean(run.bits for run in runs_here):.3f}",
-            f"{full / megabytes:.1f}x"])
+            name, f"{run.best:.2f}", paper,
+            f"{run.last_ten:.1f} ± {run.swing:.1f}", f"{run.megabytes:,.1f} MB",
+            f"{run.bits:.3f}",
+            f"{runs['fedavg'].megabytes / run.megabytes:.1f}x"])
     return table(
         ["method", "best accuracy, %", "paper's best, %",
          "mean of the last 10 rounds, %", "uploaded", "bits/parameter",
@@ -332,9 +362,16 @@ def headline():
 # Name: the page, and the table.
 TABLES = {
     "Headline": ("README.md", headline),
-    "Table 1": ("docs/results.md", lambda: accuracy_table(TABLE1)),
-    "Rounds": ("docs/results.md", lambda: span_table(TABLE1)),
+    "Table 1": ("docs/results.md",
+                lambda: accuracy_table(seed_1(runs_of(TABLE1)))),
+    "Rounds": ("docs/results.md", lambda: span_table(seed_1(runs_of(TABLE1)))),
+    "Seeds": ("docs/results.md",
+              lambda: accuracy_table(of_several_seeds(runs_of(TABLE1)))),
+    "Rounds, seeds": ("docs/results.md",
+                      lambda: span_table(of_several_seeds(runs_of(TABLE1)))),
     "Below one bit": ("docs/results.md", bits_table),
+    # "Ablation": ("docs/results.md", ablation_table),
+    # "CIFAR-10": ("docs/results.md", cifar_table),
     "Learning rates": ("docs/results.md", tune_table),
     "Close rates": ("docs/results.md", close_rates_table),
     "Statistics": ("docs/results.md", statistics_table),
