@@ -170,7 +170,8 @@ def difference(seeds, base, first, last):
     text = f"{statistics.fmean(x for seed in shared for x in of(seed)):+.1f}"
     if len(samples) < 2 or (len(shared) == 1 and len(samples) < 3):
         return text
-    return f"{text} ± {math.sqrt(square_error(samples)):.1f}"
+    error = math.sqrt(square_error(samples))
+    return f"{text} ± {error:.1f}" if error >= 0.05 else f"{text} ± {error:.2f}"
 
 
 def span_table(runs):
