@@ -44,7 +44,8 @@ METHODS = {
 STATISTICS = "statistics-fmnist-30x3"
 CIFAR = "cifar10-noniid2-60x2"
 CIFAR_RUNS = [
-    ("fedavg", "0.03"), ("fedavg", "0.1"), ("eden", "0.1"), ("fedmrn", "0.1")]
+    ("fedavg", "0.01"), ("fedavg", "0.03"), ("fedavg", "0.1"), ("eden", "0.03"),
+    ("eden", "0.1"), ("fedmrn", "0.1")]
 CIFAR_SPANS = [(1, 20), (21, 40), (41, 60)]
 ABLATION = "ablation-fmnist-60x5"
 ABLATED = {
