@@ -5,10 +5,11 @@
     python3 docs/results/tables.py --write     # puts them there, over the old ones
 
 Rows of whole runs are rounds.csv of `fedmrn run`, tables of many are summary.csv
-of `fedmrn compare`; collect.py puts both here. Accuracies are in percent, deviations those of a sample.
-With several seeds, what stands behind +- is the deviation over them; a
-difference to FedAvg is of the same seed, round by round, since runs of one seed
-see the same clients and rise and fall together.
+of `fedmrn compare`; collect.py puts both here. Accuracies are in percent,
+deviations those of a sample. With several seeds, what stands behind +- is the
+deviation over them. Differences of means of rounds are of the same seed, round by
+round, since runs of one seed see the same clients and rise and fall together;
+those of best rounds are told as `fedmrn report` tells them.
 """
 
 import csv
@@ -43,13 +44,13 @@ METHODS = {
 }
 STATISTICS = "statistics-fmnist-30x3"
 CIFAR = "cifar10-noniid2-60x2"
-CIFAR_RUNS = [
-    ("fedavg", "0.01"), ("fedavg", "0.03"), ("fedavg", "0.1"), ("eden", "0.03"),
-    ("eden", "0.1"), ("fedmrn", "0.1")]
+CIFAR_RUNS = [  # method, rate, of a folder: the grid's rates or another for all
+    ("fedavg", "0.01", "-lr0.01"), ("fedavg", "0.03", ""),
+    ("fedavg", "0.1", "-lr0.1"), ("eden", "0.03", ""), ("eden", "0.1", "-lr0.1"),
+    ("fedmrn", "0.1", "")]
 CIFAR_SPANS = [(1, 20), (21, 40), (41, 60)]
 ABLATION = "ablation-fmnist-60x5"
 ABLATED = {
-    "fedavg": "FedAvg",
     "fedmrn": "FedMRN",
     "fedmrn-no-pm": "FedMRN w/o PM",
     "fedmrn-no-sm": "FedMRN w/o SM",
@@ -146,7 +147,8 @@ def accuracy_table(all_runs):
             [spread([run.last_ten for run in runs], 1), f"{swing:.1f}",
              f"{statistics.fmean(run.megabytes for run in runs):,.1f}",
              f"{statistics.fmean(run.bits for run in runs):.3f}"])
-    head = (["method"] + (["seeds"] if several else []) + ["best, %", "paper's best, %"] +
+    head = (["method"] + (["seeds"] if several else []) +
+            ["best, %", "paper's best, %"] +
             (["less FedAvg's best"] if several else []) +
             ["last ten, %", "they swing by", "uploaded MB", "bits/parameter"])
     return table(head, ["---"] + (len(head) - 1) * ["---:"], rows)
@@ -213,8 +215,8 @@ def ablation_table():
 
 def cifar_table():
     rows = []
-    for method, rate in CIFAR_RUNS:
-        run = Run(f"{CIFAR}/lr{rate}/{method}-seed1.csv")
+    for method, rate, folder in CIFAR_RUNS:
+        run = Run(f"{CIFAR}{folder}/{method}-seed1.csv")
         rows.append(
             [METHODS[method][0], rate] +
             [f"{statistics.fmean(run.accuracies[first - 1:last]):.1f}"
