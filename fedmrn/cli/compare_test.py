@@ -98,6 +98,26 @@ class CompareTest(GridTest):
                            1.5)
         self.assertRegex(out, r"fedavg .* 2 +- +-\n")
 
+    def test_says_what_was_tested_how_often_and_on_what(self):
+        # Of the longer run two of the last ten rounds are tested, of the other
+        # both that there are.
+        grid = self.write("mixed.toml", CONFIG + """
+[variants.length.long]
+rounds.count = 12
+run.eval_every = 6
+[variants.length.short]
+data.validation = 0.2
+""")
+        words = ["compare", grid, "--out", self.out]
+        out, _ = self.done(*words)
+        self.assertIn("\nof the last 10 rounds 2 were tested\n"
+                      "on held-out training examples where data.validation is "
+                      "above 0, else on the test set\n", out)
+        out, _ = self.done(*words, "--only", "length=short")
+        self.assertNotIn("tested", out)
+        self.assertIn("\non held-out training examples, not on the test set\n",
+                      out)
+
     def test_parts_have_all_runs_between_them(self):
         words = ["compare", self.grid, "--out", self.out]
         for part, expected in (("1/3", RUNS[::3]), ("3/3", RUNS[2:3]),

@@ -145,7 +145,10 @@ class OwnTest(ProgramTest):
             .removeprefix("seed = [1, 2]\n"))
         for name in "a.npz", "b.npz", "moved.npz":
             (self.folder / name).unlink()
-        table = self.succeed("--data.path=moved.npz")
+        done = self.run_it("--data.path=moved.npz")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("moved.npz: cannot be read", done.stderr)
+        table = self.succeed("--data.path=a.npz")
         for method in "fedavg", "fedmrn":
             self.assertRegex(table, rf"\n{method} +\d")
 

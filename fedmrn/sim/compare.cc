@@ -47,16 +47,15 @@ Result<GridOutcome> FindRun(const std::string& folder, const Config& config,
       FEDMRN_TRY(CheckSameConfig(config, std::string(AsText(*toml)), folder));
       const Result<Config> then = ParseConfig(AsText(*toml), folder, {});
       if (!then) return then.error();
-      // A file may have been written anew since then. One that is not here, as
-      // where results were copied from elsewhere, can be mixed into no mean;
-      // runs of older versions did not say what they read.
+      // A file may have been written anew since then. Where it is not here, as
+      // with results that were copied, it is at least named as it was.
       const Result<results::Inputs> inputs = digests.Of(config);
-      if (!inputs && inputs.error().code != ErrorCode::kUnavailable) {
+      if (inputs) {
+        FEDMRN_TRY(CheckSameInputs(*inputs, facts->inputs, folder));
+      } else if (inputs.error().code != ErrorCode::kUnavailable ||
+                 config.data != then->data || config.model != then->model) {
         return Error{inputs.error().code,
                      folder + ": " + inputs.error().message};
-      }
-      if (inputs && !facts->inputs.data_sha256.empty()) {
-        FEDMRN_TRY(CheckSameInputs(*inputs, facts->inputs, folder));
       }
       const std::string csv_path = folder + "/rounds.csv";
       const Result<Bytes> csv = ReadFile(csv_path);

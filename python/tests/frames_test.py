@@ -74,8 +74,8 @@ class GoldenFrames(unittest.TestCase):
             "signsgd": dict(codec="signsgd", seed=0x123456789),
             "topk": dict(codec="topk", keep=0.2),
             "terngrad": dict(codec="terngrad"),
-            "drive-unbiased": dict(codec="drive", seed=0x123456789,
-                                   unbiased=True),
+            "drive": dict(codec="drive", seed=0x123456789, unbiased=False),
+            "drive-unbiased": dict(codec="drive", seed=0x123456789),
             "eden-4": dict(codec="eden", seed=0x123456789, bits=4),
         }
         for name, settings in cases.items():
