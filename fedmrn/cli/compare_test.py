@@ -14,6 +14,7 @@ import time
 import tomllib
 import unittest
 
+from program_test import SLOW
 from run_test import RunVerbTest
 
 CONFIG = """[data]
@@ -39,7 +40,6 @@ method.name = "fedmrn"
 seed = [1, 2]
 [profiles.long]
 rounds.count = 3
-train.epochs = 40
 """
 RUNS = ["fedavg-seed1", "fedavg-seed2", "fedmrn-seed1", "fedmrn-seed2"]
 TABLE = re.compile(r"(\S+) +([\d.]+) ± ([\d.]+) +([\d.]+) ± ([\d.]+) +"
@@ -226,25 +226,24 @@ data.validation = 0.2
         self.assertEqual(alone["model_sha256"], hashes[0][3])
 
     def test_killed_and_interrupted(self):
-        command = ["compare", self.grid, "--profile", "long", "--jobs", 2,
-                   "--out"]
-        self.done(*command, self.folder / "whole")
-        with self.start(*command, self.out, stdout=subprocess.DEVNULL,
+        command = ["compare", self.grid, "--profile", "long", "--jobs", 2]
+        self.done(*command, "--out", self.folder / "whole")
+        command += [*SLOW, "--out", self.out]
+        with self.start(*command, stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL) as program:
             first = self.out / "fedavg-seed1" / "rounds.csv"
             while not first.exists():
                 self.assertIsNone(program.poll())
                 time.sleep(0.01)
             program.kill()
-        out, _ = self.done("compare", self.grid, "--profile", "long",
-                           "--out", self.out, "--dry-run")
+        out, _ = self.done(*command, "--dry-run")
         self.assertRegex(out, r"\nfedavg-seed1 +interrupted +[12]/3\n")
-        out, err = self.interrupt("fedmrn-seed1: ", *command, self.out)
+        out, err = self.interrupt("fedmrn-seed1: ", *command)
         self.assertEqual(out, "")
         self.assertTrue(err.endswith("\nstopped; the same command goes on\n"),
                         err)
         self.assertFalse((self.out / "summary.csv").exists())
-        _, err = self.done(*command, self.out)
+        _, err = self.done(*command)
         self.assertRegex(err, r"fedavg-seed1: goes on after round [12]\n")
         for name in ("fedavg-seed1", "fedmrn-seed1"):
             whole = json.loads((self.folder / "whole" / name / "run.json"
@@ -353,7 +352,7 @@ partition.min_examples = 100
             with self.subTest(columns=columns):
                 out = self.on_terminal(
                     columns, "compare", self.grid, "--only", "method=fedmrn",
-                    "--jobs", 2, "--set", "train.epochs=40", "--out",
+                    "--jobs", 2, *SLOW, "--out",
                     self.folder / str(columns))
                 drawn = re.findall(r"([^\r\n]*)\x1b\[K", out)
                 for expected in (form, last):

@@ -16,7 +16,7 @@ import subprocess
 import time
 import unittest
 
-from program_test import PROGRAM, ProgramTest
+from program_test import PROGRAM, ProgramTest, SLOW
 
 TINY = ["run", "--data.name", "synthetic", "--data.train_examples", "48",
         "--data.test_examples", "8", "--partition.clients", "6",
@@ -164,9 +164,7 @@ class FaultsTest(ProgramTest):
         self.goes_on("out")
 
     def test_terminated(self):
-        # Answers that come late change nothing but the time.
-        slow = ["--faults.delay", 1, "--faults.delay_s", 0.5]
-        with self.start(*TINY, "out", *slow) as process:
+        with self.start(*TINY, "out", *SLOW) as process:
             self.wait_for(self.folder / "out" / "checkpoints" /
                           "round-000000.checkpoint", process)
             process.send_signal(signal.SIGTERM)
@@ -175,7 +173,7 @@ class FaultsTest(ProgramTest):
         self.assertRegex(err.decode(), r"\nstopped in round [123]; the same "
                          "command with --resume goes on from the last "
                          r"checkpoint\n$")
-        self.goes_on("out", *slow)
+        self.goes_on("out", *SLOW)
 
 
 if __name__ == "__main__":

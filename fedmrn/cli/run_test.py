@@ -17,7 +17,7 @@ import termios
 import time
 import unittest
 
-from program_test import ProgramTest
+from program_test import ProgramTest, SLOW
 
 SMALL = ["--data.name", "synthetic", "--data.train_examples", "1000",
          "--data.test_examples", "200", "--partition.clients", "20",
@@ -195,20 +195,20 @@ class RunTest(RunVerbTest):
         self.assertEqual(view["results"], str(out))
 
     def test_interrupted_and_resumed(self):
-        settings = ["run", *SMALL, "--rounds.count", 3,
-                    "--train.epochs", 40]
+        settings = ["run", *SMALL, "--rounds.count", 3, "--train.epochs", 1]
         self.succeed(*settings, "--out", self.folder / "whole")
         # In the second round, or in the third if this test was held up.
-        out, err = self.interrupt("round 1/3", *settings, "--out",
-                                  self.folder / "cut", after=0.05)
+        out, err = self.interrupt("round 1/3", *settings, *SLOW,
+                                  "--out", self.folder / "cut")
         self.assertEqual(out, "")
         stop = re.search(r"\nstopped in round ([23]); the same command with "
                          r"--resume goes on from the last checkpoint\n$", err)
         self.assertTrue(stop, err)
         at = int(stop[1])
-        self.assertIn("--resume goes on with it", self.run_it(
-            *settings, "--out", self.folder / "cut").stderr)
-        done = self.run_it(*settings, "--out", self.folder / "cut", "--resume")
+        settings += [*SLOW, "--out", self.folder / "cut"]
+        self.assertIn("--resume goes on with it",
+                      self.run_it(*settings).stderr)
+        done = self.run_it(*settings, "--resume")
         self.assertEqual(done.returncode, 0, done)
         self.assertIn(f"goes on after round {at - 1}\nround {at}/3",
                       done.stderr)
