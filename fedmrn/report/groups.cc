@@ -94,10 +94,11 @@ void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
     };
     const bool no_sm = off("method.stochastic"),
                no_pm = off("method.progressive");
-    std::string label = MethodTitle(method);
-    if (no_sm || no_pm) {
-      label += no_sm && no_pm ? " w/o PSM" : no_sm ? " w/o SM" : " w/o PM";
-    }
+    const std::string parts = no_sm && no_pm ? " w/o PSM"
+                              : no_sm        ? " w/o SM"
+                              : no_pm        ? " w/o PM"
+                                             : "";
+    std::string label = MethodTitle(method) + parts, but_noise = parts;
     bool noise = false, other = false;
     for (const auto& [key, value] : values) {
       if (In(key, {"method.name", "method.stochastic", "method.progressive"})) {
@@ -109,11 +110,15 @@ void LabelGroups(const std::string& method, std::vector<Group*>& groups) {
       // A tuned learning rate is no other method, unless there are several.
       const bool tuned = key == "train.lr" && !varying.contains(key);
       if ((!differs && !unknown) || tuned) continue;
-      label += " " + KeyText(key, value);
-      (In(key, {"method.noise", "method.magnitude"}) ? noise : other) = true;
+      const std::string text = " " + KeyText(key, value);
+      label += text;
+      const bool of_noise = In(key, {"method.noise", "method.magnitude"});
+      if (!of_noise) but_noise += text;
+      (of_noise ? noise : other) = true;
     }
     const bool masks = In(method, {"fedmrn", "fedmrns"});
     group->label = label;
+    group->but_noise = but_noise.empty() ? "" : but_noise.substr(1);
     group->standard = label == MethodTitle(method);
     group->ablation = masks && (no_sm || no_pm) && !noise && !other;
     group->noise_variant = masks && noise && !no_sm && !no_pm && !other;
@@ -286,19 +291,25 @@ void AddUnsaidDepartures(const std::vector<const SavedRun*>& runs,
     departures.push_back(
         DepartureText("run.eval_every", (*sparse)->Get("run.eval_every"), "1"));
   }
-  const SavedRun& first = *runs.front();
-  const train::DataSet* set = train::FindDataSet(first.Get("data.name"));
+  const train::DataSet* set =
+      train::FindDataSet(runs.front()->Get("data.name"));
+  if (set == nullptr || set->height == 0) return;
   // What is used of a whole set has keys, which are departures themselves.
-  const bool whole = first.Number("data.train_examples", 0) == 0;
-  if (set == nullptr || set->height == 0 || set->train_examples == 0 ||
-      first.train_examples == 0 || !whole) {
-    return;
-  }
-  if (first.train_examples != set->train_examples) {
-    departures.push_back(DepartureText("training examples",
-                                       std::to_string(first.train_examples),
-                                       std::to_string(set->train_examples)));
-  }
+  const auto add_part = [&](const char* what, const char* key, uint64_t whole,
+                            uint64_t SavedRun::*its) {
+    const auto part = std::ranges::find_if(runs, [&](const SavedRun* run) {
+      return run->*its != 0 && run->*its != whole && run->Number(key, 0) == 0;
+    });
+    if (whole == 0 || part == runs.end()) return;
+    departures.push_back(DepartureText(what, std::to_string((*part)->*its),
+                                       std::to_string(whole)));
+  };
+  add_part("training examples", "data.train_examples", set->train_examples,
+           &SavedRun::train_examples);
+  // Held-out examples are none of the test set.
+  if (runs.front()->Number("data.validation", 0) > 0) return;
+  add_part("test examples", "data.test_examples", set->test_examples,
+           &SavedRun::test_examples);
 }
 
 Setting MakeSetting(const std::vector<const SavedRun*>& runs) {

@@ -38,6 +38,8 @@ struct Group {
   // which has the same. Where all runs of a setting come from grids and are not
   // the paper's protocol, what the grid's variants are called: "topk-ef".
   std::string label;
+  // What sets it apart but the noise: "w/o SM lr=0.3", or nothing.
+  std::string but_noise;
   bool standard = false;  // the method's defaults: what the paper reports
   // FedMRN with parts left out or other noise: has plots of its own as well.
   bool ablation = false;

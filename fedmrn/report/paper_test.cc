@@ -121,6 +121,17 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
   const std::string svhn = "data.name=svhn";
   MakeRun("part", {kFedAvg, kLabels, kCyclic, svhn}, 0.9);
   Edit("part", [](Json& json) { json["train_examples"] = 20000; });
+  // Only one seed's run shows it.
+  for (const char* seed : {"1", "2"}) {
+    const std::string name = std::string("tests") + seed;
+    MakeRun(name,
+            {kFedAvg, "data.name=cifar100", "model.name=cnn8",
+             "rounds.count=200", std::string("seed=") + seed},
+            0.9);
+    Edit(name, [&](Json& json) {
+      json["test_examples"] = *seed == '1' ? 10000 : 3000;
+    });
+  }
   const Study study = ReadStudy();
   std::map<std::string, std::string> notes;
   size_t with_paper = 0;
@@ -163,6 +174,10 @@ TEST_F(ReportTest, OtherProtocolsAreNotComparedWithThePaper) {
   EXPECT_EQ(notes["sparse"], other("run.eval_every=10 (1)"));
   EXPECT_EQ(notes["weight"], other("rounds.weight=equal (examples)"));
   EXPECT_EQ(notes["part"], other("training examples=20000 (73257)"));
+  EXPECT_NE(notes["tests1"].find("(its values in brackets): test examples=3000 "
+                                 "(10000). Nothing"),
+            std::string::npos)
+      << notes["tests1"];
   EXPECT_NE(notes["rate"].find("; train.lr not as usual: FedAvg 0.3. Not the"),
             std::string::npos)
       << notes["rate"];

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fedmrn/report/canvas.h"
@@ -71,7 +73,7 @@ std::optional<Picture> AblationPicture(const Setting& setting,
        {"fedavg", "signsgd", "fedmrn", "fedavg-sm", "fedmrns", "fedavg-sms"}) {
     for (const Group& group : cell.groups) {
       if (group.method != method || std::isnan(group.best.mean)) continue;
-      if (!group.standard && !group.ablation) continue;
+      if (group.noise_variant) continue;  // of which there is another picture
       bars.push_back(ScoreBar(group, looks.at(group.label), digits));
       low = std::min(low, group.best.mean);
       high = std::max(high, group.best.mean + bars.back().std);
@@ -104,20 +106,19 @@ std::optional<Picture> NoisePicture(const Setting& setting, const Cell& cell,
       {"bernoulli", "#2e9b5b", "'.'"},
   };
   std::vector<const Group*> groups;
-  bool varied = false;
+  std::set<std::pair<std::string, double>> noises;
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const Group& group : cell.groups) {
-    if (group.method != method || !(group.standard || group.noise_variant)) {
-      continue;
-    }
-    const double magnitude = group.runs.front()->Number("method.magnitude", 0);
+    if (group.method != method) continue;
+    const SavedRun& run = *group.runs.front();
+    const double magnitude = run.Number("method.magnitude", 0);
     if (magnitude <= 0 || std::isnan(group.best.mean)) continue;
     groups.push_back(&group);
-    varied |= group.noise_variant;
+    noises.emplace(run.Get("method.noise"), magnitude);
     least = std::min(least, magnitude);
     most = std::max(most, magnitude);
   }
-  if (!varied) return std::nullopt;
+  if (noises.size() < 2) return std::nullopt;
   std::ranges::sort(groups, {}, [](const Group* group) {
     return group->runs.front()->Number("method.magnitude", 0);
   });
@@ -128,19 +129,35 @@ std::optional<Picture> NoisePicture(const Setting& setting, const Cell& cell,
                      fmt::format("{} {mean} 0\n{} {mean} 0\n", low_x, high_x,
                                  fmt::arg("mean", fedavg->best.mean))});
   }
-  for (const Distribution& distribution : kDistributions) {
-    Line line{{std::string(distribution.name), distribution.colour,
-               distribution.dashes},
-              ""};
-    line.marks = true;
-    for (const Group* group : groups) {
-      const SavedRun& run = *group->runs.front();
-      if (run.Get("method.noise") != distribution.name) continue;
-      line.points += fmt::format(
-          "{} {} {}\n", run.Number("method.magnitude", 0), group->best.mean,
-          std::isfinite(group->best.std) ? group->best.std : 0.0);
+  // Groups that differ in more than their noise have lines of their own, the
+  // first of them the distributions' own looks.
+  std::set<std::string> others;
+  for (const Group* group : groups) others.insert(group->but_noise);
+  const std::map<std::string, Look> looks = LooksOf(setting);
+  for (const std::string& other : others) {
+    for (const Distribution& distribution : kDistributions) {
+      Line line{{std::string(distribution.name), distribution.colour,
+                 distribution.dashes},
+                ""};
+      if (!other.empty()) line.key.title += ", " + other;
+      line.marks = true;
+      for (const Group* group : groups) {
+        const SavedRun& run = *group->runs.front();
+        if (group->but_noise != other ||
+            run.Get("method.noise") != distribution.name) {
+          continue;
+        }
+        if (line.points.empty() && other != *others.begin()) {
+          const Look& look = looks.at(group->label);
+          line.key.colour = look.colour;
+          line.key.dashes = look.dashes;
+        }
+        line.points += fmt::format(
+            "{} {} {}\n", run.Number("method.magnitude", 0), group->best.mean,
+            std::isfinite(group->best.std) ? group->best.std : 0.0);
+      }
+      if (!line.points.empty()) lines.push_back(std::move(line));
     }
-    if (!line.points.empty()) lines.push_back(std::move(line));
   }
   // Doubling steps, as the paper's; their own numbers as tics.
   std::string ranges = fmt::format(

@@ -152,6 +152,7 @@ Result<SavedRun> ReadRun(const std::string& folder) {
   run.data_sha256 = TextOf(At(json, "data_sha256"));
   run.model_file_sha256 = TextOf(At(json, "model_file_sha256"));
   run.train_examples = CountOf(At(json, "train_examples"));
+  run.test_examples = CountOf(At(json, "test_examples"));
   run.version = TextOf(At(json, "fedmrn_version"));
   run.machine = MachineText(At(json, "machine"));
   run.started = TextOf(At(json, "started"));

@@ -35,7 +35,8 @@ struct SavedRun {
   std::string model_sha256;
   // What it read, by content; empty: nothing, or its version did not tell.
   std::string data_sha256, model_file_sha256;
-  uint64_t train_examples = 0;  // 0: its version did not tell
+  // 0: its version did not tell.
+  uint64_t train_examples = 0, test_examples = 0;
   // The files of data and network that its config names, of which runs with the
   // same content share one name; given by MakeStudy.
   std::string data_files, model_files;

@@ -6,12 +6,16 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/text.h"
+#include "fedmrn/report/values.h"
 
 namespace fedmrn::report {
 namespace {
@@ -36,9 +40,7 @@ std::string SpreadText(const results::Spread& spread, int digits) {
 }
 
 // "−1.20", "not told apart", "one seed".
-std::string DifferenceText(const results::Spread& first,
-                           const results::Spread& second, int digits) {
-  const results::Difference difference = results::DifferenceOf(first, second);
+std::string DifferenceText(const results::Difference& difference, int digits) {
   if (!std::isfinite(difference.value)) return kGap;
   switch (difference.verdict) {
     case results::Verdict::kOneSeed:
@@ -93,35 +95,87 @@ results::Spread PaperSpread(const PaperAccuracy& paper) {
   return {paper.mean, paper.std, kPaperSeeds};
 }
 
+// A figure of groups, and of their runs.
+struct Figure {
+  results::Spread Group::*of_group;
+  double (*of_run)(const results::Summary&);
+};
+constexpr Figure kBest = {
+    &Group::best, [](const results::Summary& run) { return run.best.score; }};
+constexpr Figure kLastTen = {&Group::last_ten, [](const results::Summary& run) {
+                               return run.last_ten.mean;
+                             }};
+
+// Of each run, by its seed.
+using BySeed = std::map<Values, double>;
+
+BySeed BySeedOf(const Group& group, const Figure& figure) {
+  BySeed values;
+  for (const SavedRun* run : group.runs) {
+    values[ValuesOf(*run, Part::kSeed)] =
+        UnitOf(run->metric).scale * figure.of_run(run->summary);
+  }
+  return values;
+}
+
+// Over the seeds that both have.
+std::string DifferenceText(const BySeed& first, const BySeed& second,
+                           int digits) {
+  std::vector<double> differences;
+  for (const auto& [seed, value] : first) {
+    const auto other = second.find(seed);
+    if (other != second.end()) differences.push_back(value - other->second);
+  }
+  return differences.empty()
+             ? "no seed of both"
+             : DifferenceText(results::DifferenceOfPairs(differences), digits);
+}
+
 // FedAvg, or the best where there is none; null if nothing was tested.
-const Group* ReferenceOf(const Cell& cell, results::Spread Group::*figure) {
+const Group* ReferenceOf(const Cell& cell, const Figure& figure) {
   if (const Group* fedavg = cell.Standard("fedavg")) return fedavg;
   const Group* best = nullptr;
   for (const Group& group : cell.groups) {
-    const double mean = (group.*figure).mean;
+    const double mean = (group.*figure.of_group).mean;
     if (std::isnan(mean)) continue;
-    if (best == nullptr || mean > (best->*figure).mean) best = &group;
+    if (best == nullptr || mean > (best->*figure.of_group).mean) best = &group;
   }
   return best;
 }
 
-// Best accuracies summed over the paper's three partitions, if all are there;
-// its count is the fewest seeds.
-std::optional<results::Spread> SumOverPartitions(const Setting& setting,
-                                                 const std::string& label) {
-  double mean = 0, square_error = 0;
-  size_t seeds = std::numeric_limits<size_t>::max();
+// What that is called over a column: with its rate where FedAvg has several
+// rows, since a method may be ahead of one and behind another.
+std::string ReferenceName(const Cell& cell) {
+  const Group* fedavg = cell.Standard("fedavg");
+  if (fedavg == nullptr) return "the best";
+  const auto rows = std::ranges::count(cell.groups, "fedavg", &Group::method);
+  const bool bare = fedavg->label == MethodTitle("fedavg");
+  return rows > 1 && bare
+             ? fedavg->label + " lr=" + fedavg->runs.front()->Get("train.lr")
+             : fedavg->label;
+}
+
+// Best accuracies summed over the paper's three partitions, of the seeds that
+// all three have.
+BySeed SumOverPartitions(const Setting& setting, const std::string& label) {
+  BySeed sum;
   for (const PaperPartition& partition : kPaperPartitions) {
     const Cell* cell = setting.CellOf(partition.kind);
     const Group* group = cell == nullptr ? nullptr : cell->Labelled(label);
-    if (group == nullptr) return std::nullopt;
-    const auto [its_mean, its_std, count] = group->best;
-    mean += its_mean;
-    square_error += its_std * its_std / static_cast<double>(count);
-    seeds = std::min(seeds, count);
+    if (group == nullptr) return {};
+    const bool first = partition.kind == kPaperPartitions.front().kind;
+    BySeed more;
+    for (const auto& [seed, value] : BySeedOf(*group, kBest)) {
+      const auto before = sum.find(seed);
+      if (first) {
+        more[seed] = value;
+      } else if (before != sum.end()) {
+        more[seed] = before->second + value;
+      }
+    }
+    sum = std::move(more);
   }
-  return results::Spread{
-      mean, std::sqrt(square_error * static_cast<double>(seeds)), seeds};
+  return sum;
 }
 
 // What the baseline of a setting is called.
@@ -244,7 +298,7 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
   const int digits = UnitOf(setting.metric).digits;
   const bool papers = setting.IsPapers(cell);
   const bool fedavg = cell.Standard("fedavg") != nullptr;
-  const std::string other = fedavg ? "to FedAvg" : "to the best";
+  const std::string other = "to " + ReferenceName(cell);
   size_t rounds = 0;
   for (const Group& group : cell.groups) {
     rounds = std::max(rounds, group.last_rounds);
@@ -258,8 +312,7 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
     table.spans.push_back({"paper", 2});
     table.columns.insert(table.columns.end(), {"best", "to the paper"});
   }
-  const auto to_reference = [&](const Group& group,
-                                results::Spread Group::*figure) {
+  const auto to_reference = [&](const Group& group, const Figure& figure) {
     const Group* reference = ReferenceOf(cell, figure);
     if (reference == &group && fedavg) return std::string(kGap);
     // One seed does not even show that.
@@ -268,16 +321,17 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
     }
     return reference == nullptr
                ? std::string(kGap)
-               : DifferenceText(group.*figure, reference->*figure, digits);
+               : DifferenceText(BySeedOf(group, figure),
+                                BySeedOf(*reference, figure), digits);
   };
   for (const Group& group : cell.groups) {
     std::vector<std::string> cells = {group.label,
                                       std::to_string(group.runs.size()),
                                       SpreadText(group.best, digits),
-                                      to_reference(group, &Group::best),
+                                      to_reference(group, kBest),
                                       SpreadText(group.last_ten, digits),
                                       Fixed(group.swing, digits),
-                                      to_reference(group, &Group::last_ten)};
+                                      to_reference(group, kLastTen)};
     if (papers) {
       const auto paper =
           group.standard ? PaperResult(group.method, setting.data, cell.kind)
@@ -285,9 +339,11 @@ Table AccuracyTable(const Setting& setting, const Cell& cell) {
       cells.push_back(
           paper ? fmt::format("{:.1f} ± {:.1f}", paper->mean, paper->std)
                 : kGap);
-      cells.push_back(
-          paper ? DifferenceText(group.best, PaperSpread(*paper), digits)
-                : kGap);
+      cells.push_back(paper
+                          ? DifferenceText(results::DifferenceOf(
+                                               group.best, PaperSpread(*paper)),
+                                           digits)
+                          : kGap);
     }
     table.rows.push_back(std::move(cells));
   }
@@ -308,7 +364,7 @@ Table LossTable(const Study& study) {
   std::vector<Setting::Row> rows;
   for (const Setting& setting : study.settings) {
     const std::string fedavg = FedAvgLabel(setting);
-    if (!SumOverPartitions(setting, fedavg)) continue;
+    if (SumOverPartitions(setting, fedavg).empty()) continue;
     const bool paper = IsPapersTable2(setting);
     settings.push_back(&setting);
     table.spans.push_back({setting.name, paper ? 2u : 1u});
@@ -328,9 +384,9 @@ Table LossTable(const Study& study) {
   for (const Setting::Row& row : rows) {
     std::vector<std::string> cells = {row.label};
     for (const Setting* setting : settings) {
-      const auto sum = SumOverPartitions(*setting, row.label);
-      const auto base = SumOverPartitions(*setting, FedAvgLabel(*setting));
-      cells.push_back(sum ? DifferenceText(*sum, *base, 1) : kGap);
+      const BySeed sum = SumOverPartitions(*setting, row.label);
+      const BySeed base = SumOverPartitions(*setting, FedAvgLabel(*setting));
+      cells.push_back(sum.empty() ? kGap : DifferenceText(sum, base, 1));
       if (!IsPapersTable2(*setting)) continue;
       const auto paper = row.label == MethodTitle(row.method)
                              ? PaperTable2(row.method, setting->data)

@@ -40,16 +40,18 @@ inline constexpr char kAccuracyText[] =
     "Accuracy in percent, of the test set unless said. Best: of all rounds, as "
     "the paper's authors log it. Last: mean of the last ten rounds, of those "
     "that were tested; swing: their standard deviation in a run. Means of the "
-    "seeds ± their sample standard deviation. A difference, in points, is told "
-    "only where it exceeds twice its standard error over the seeds; otherwise "
-    "the two are not told apart, and one seed tells nothing. Bold: the best "
-    "number of a column, whether told apart or not.";
+    "seeds ± their sample standard deviation. A difference, in points, is that "
+    "of "
+    "runs of one seed, which see the same clients, over the seeds that both "
+    "have (to the paper's number: of the means). It is told only where it "
+    "exceeds twice its standard error; otherwise the two are not told apart, "
+    "and one seed tells nothing. Bold: the best number of a column, whether "
+    "told apart or not.";
 inline constexpr char kLossText[] =
     "Best accuracy less FedAvg's, in points, summed over IID, Non-IID-1 and "
     "Non-IID-2, as in the paper's Table 2, of what was run on all three; below "
     "zero is lost. Told only where it exceeds twice its standard error over "
-    "the "
-    "seeds.";
+    "the seeds that both have.";
 // The paper's Table 2, a span per setting; no rows if no setting has FedAvg on
 // all partitions.
 Table LossTable(const Study& study);

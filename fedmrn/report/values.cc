@@ -102,13 +102,15 @@ void NameFiles(std::vector<SavedRun>& runs,
   }
 }
 
-// The same of data sets that lie at places of their own, if there are runs of
-// one seed (it may choose examples) on different content: half of a set in
-// data.dir is another data set.
+// The same of data sets that lie at places of their own, if there are runs on
+// different content: half of a set in data.dir is another data set. Where the
+// seed chooses the examples, only runs of one seed tell.
 void NameSets(std::vector<SavedRun>& runs) {
   using Reading = std::pair<Values, Values>;  // setting and seed
   const auto reading = [](const SavedRun& run) {
-    return Reading(ValuesOf(run, Part::kSetting), ValuesOf(run, Part::kSeed));
+    const bool sampled = train::FindDataSet(run.Get("data.name"))->sampled;
+    return Reading(ValuesOf(run, Part::kSetting),
+                   sampled ? ValuesOf(run, Part::kSeed) : Values());
   };
   const auto place = [](const SavedRun& run) {
     const std::string dir = run.Get("data.dir");

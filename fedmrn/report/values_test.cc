@@ -101,6 +101,15 @@ TEST_F(ReportTest, DigestsTellNamedSetsApart) {
                        {"FMNIST, 100 rounds × 10 epochs, path=half", 2}}));
 }
 
+// Of other seeds as well: what a seed of these chooses is no file.
+TEST_F(ReportTest, DigestsTellNamedSetsApartWhateverTheSeeds) {
+  MakeRun("whole", {kFedAvg, kLabels, kCyclic, "seed=1"}, 0.9);
+  MakeRun("half", {kFedAvg, kLabels, kCyclic, "seed=2", "data.dir=half"}, 0.8);
+  Edit("whole", [](Json& json) { json["data_sha256"] = "aa"; });
+  Edit("half", [](Json& json) { json["data_sha256"] = "bb"; });
+  EXPECT_EQ(ReadStudy().settings.size(), 2u);
+}
+
 // Which examples there are may follow from the seed, and a copy is no other
 // set.
 TEST_F(ReportTest, EqualSetsAtOtherPlacesAreOne) {

@@ -7,6 +7,19 @@
 #include <vector>
 
 namespace fedmrn::results {
+namespace {
+
+double SquareError(const Spread& spread) {
+  return spread.std * spread.std / static_cast<double>(spread.count);
+}
+
+Difference Judged(double value, double square_error) {
+  return {value, std::abs(value) > 2 * std::sqrt(square_error)
+                     ? Verdict::kDiffer
+                     : Verdict::kNotToldApart};
+}
+
+}  // namespace
 
 Summary SummaryOf(std::span<const RoundRow> rows) {
   Summary summary;
@@ -99,12 +112,13 @@ ToTarget ToTargetOf(std::span<const std::span<const RoundRow>> runs,
 Difference DifferenceOf(const Spread& first, const Spread& second) {
   const double value = first.mean - second.mean;
   if (first.count < 2 || second.count < 2) return {value, Verdict::kOneSeed};
-  const auto square_error = [](const Spread& spread) {
-    return spread.std * spread.std / static_cast<double>(spread.count);
-  };
-  const double error = std::sqrt(square_error(first) + square_error(second));
-  return {value, std::abs(value) > 2 * error ? Verdict::kDiffer
-                                             : Verdict::kNotToldApart};
+  return Judged(value, SquareError(first) + SquareError(second));
+}
+
+Difference DifferenceOfPairs(std::span<const double> differences) {
+  const Spread spread = SpreadOf(differences);
+  if (spread.count < 2) return {spread.mean, Verdict::kOneSeed};
+  return Judged(spread.mean, SquareError(spread));
 }
 
 Spread LastScores(std::span<const RoundRow> rows, size_t count) {

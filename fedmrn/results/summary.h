@@ -74,7 +74,11 @@ struct Difference {
   double value = 0;  // the first mean less the second
   Verdict verdict = Verdict::kOneSeed;
 };
+// Of runs that share nothing.
 Difference DifferenceOf(const Spread& first, const Spread& second);
+// Of runs in pairs, from the differences in each: runs of one seed see the same
+// clients, and rise and fall together.
+Difference DifferenceOfPairs(std::span<const double> differences);
 
 // Whether the scores of a metric are shares of 1, which people read in percent:
 // accuracies are, R2 is not.

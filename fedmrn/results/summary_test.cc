@@ -90,6 +90,27 @@ TEST(Difference, OnlyBeyondTwiceItsStandardError) {
   EXPECT_EQ(DifferenceOf(second, first).verdict, Verdict::kOneSeed);
 }
 
+// Two that rise and fall together by 5 are told apart by a steady difference.
+TEST(Difference, OfPairsOnlyTheDifferencesCount) {
+  // A mean of -1 and a standard error of 0.49, then of 0.51.
+  const double root3 = std::sqrt(3.0);
+  for (const auto& [error, verdict] :
+       {std::pair(0.49, Verdict::kDiffer),
+        std::pair(0.51, Verdict::kNotToldApart)}) {
+    const double std = error * root3;
+    const Difference difference =
+        DifferenceOfPairs(std::vector<double>{-1 - std, -1, -1 + std});
+    EXPECT_DOUBLE_EQ(difference.value, -1);
+    EXPECT_EQ(difference.verdict, verdict);
+  }
+  EXPECT_EQ(DifferenceOfPairs(std::vector<double>{-3, -3}).verdict,
+            Verdict::kDiffer);
+  EXPECT_EQ(DifferenceOfPairs(std::vector<double>{0, 0}).verdict,
+            Verdict::kNotToldApart);
+  EXPECT_EQ(DifferenceOfPairs(std::vector<double>{-100}).verdict,
+            Verdict::kOneSeed);
+}
+
 TEST(Summary, ScoresMayBeNegative) {
   const Summary summary = SummaryOf(Rows({-2, -1, -3}));
   EXPECT_EQ(summary.best.score, -1);

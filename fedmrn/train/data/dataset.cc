@@ -349,6 +349,7 @@ Registry<DataSet>& Table() {
                   "https://www.gutenberg.org/files/100/old/1994-01-100.zip",
        .input = "80 characters",
        .partition = PartitionKind::kNatural,
+       .sampled = true,
        .keys = Keys({"data.fraction"})},
       {.name = "voc",
        .summary = "PascalVOC 2012: photographs, a class for each pixel",

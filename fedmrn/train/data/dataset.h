@@ -120,6 +120,7 @@ struct DataSet {
   const char* by_hand = nullptr;  // how its user gets it, if no url can
   const char* input = nullptr;    // what an example is, if it is no image
   PartitionKind partition = PartitionKind::kIid;  // its usual one
+  bool sampled = false;  // which examples there are follows from the seed
   // The keys that it reads, beside those of all sets. A set from outside may
   // bring its own, with a place in DataSettings::own.
   std::vector<const DataKey*> keys = {};
