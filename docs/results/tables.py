@@ -7,9 +7,8 @@
 Rows of whole runs are rounds.csv of `fedmrn run`, tables of many are summary.csv
 of `fedmrn compare`; collect.py puts both here. Accuracies are in percent,
 deviations those of a sample. With several seeds, what stands behind +- is the
-deviation over them. Differences of means of rounds are of the same seed, round by
-round, since runs of one seed see the same clients and rise and fall together;
-those of best rounds are told as `fedmrn report` tells them.
+deviation over them. Differences are of the same seed, as `fedmrn report` takes
+them, since runs of one seed see the same clients and rise and fall together.
 """
 
 import csv
@@ -44,10 +43,7 @@ METHODS = {
 }
 STATISTICS = "statistics-fmnist-30x3"
 CIFAR = "cifar10-noniid2-60x2"
-CIFAR_RUNS = [  # method, rate, of a folder: the grid's rates or another for all
-    ("fedavg", "0.01", "-lr0.01"), ("fedavg", "0.03", ""),
-    ("fedavg", "0.1", "-lr0.1"), ("eden", "0.03", ""), ("eden", "0.1", "-lr0.1"),
-    ("fedmrn", "0.1", "")]
+CIFAR_RATES = ["-lr0.03", "-lr0.1"]  # other than the grid's, folders of seed 1
 CIFAR_SPANS = [(1, 20), (21, 40), (41, 60)]
 ABLATION = "ablation-fmnist-60x5"
 ABLATED = {
@@ -108,80 +104,80 @@ def spread(values, digits):
             f"{statistics.stdev(values):.{digits}f}")
 
 
-def square_error(samples):
-    return statistics.variance(samples) / len(samples)
+def standard_error(samples):
+    return statistics.stdev(samples) / math.sqrt(len(samples))
 
 
-def told(value, error, digits):
-    """A difference has to exceed twice its standard error to be one."""
-    text = f"{value:+.{digits}f} ± {error:.{digits}f}"
+def with_error(value, error, digits):
+    text = f"{error:.{digits}f}"
+    return f"{value:+.{digits}f} ± " + (text if float(text) else f"{error:.1g}")
+
+
+def told(samples, digits):
+    """Their mean: a difference has to exceed twice its standard error to be
+    one."""
+    value, error = statistics.fmean(samples), standard_error(samples)
+    text = with_error(value, error, digits)
     return text if abs(value) > 2 * error else text + ", not told apart"
 
 
 def less(seeds, base, value):
-    """The difference to the base of a run's value, as `fedmrn report` tells it:
-    as if seeds were independent, over those that both have."""
+    """The difference to the base of a run's value."""
     if seeds is base:
         return ""
-    shared = [seed for seed in seeds if seed in base]
-    if len(shared) < 2:
-        return "one seed"
-    ours, theirs = ([value(runs[seed]) for seed in shared]
-                    for runs in (seeds, base))
-    return told(statistics.fmean(ours) - statistics.fmean(theirs),
-                math.sqrt(square_error(ours) + square_error(theirs)), 2)
+    samples = [value(seeds[seed]) - value(base[seed])
+               for seed in seeds if seed in base]
+    return "one seed" if len(samples) < 2 else told(samples, 2)
 
 
-def accuracy_table(all_runs):
+def accuracy_table(all_runs, papers=True):
     several = any(len(seeds) > 1 for seeds in all_runs.values())
     rows = []
     for method, seeds in all_runs.items():
         runs = list(seeds.values())
-        name, papers = METHODS[method]
+        name, papers_best = METHODS[method]
         swing = math.sqrt(statistics.fmean(run.swing**2 for run in runs))
         rows.append(
             [name] + ([str(len(runs))] if several else []) +
-            [spread([run.best for run in runs], 2), papers] +
+            [spread([run.best for run in runs], 2)] +
+            ([papers_best] if papers else []) +
             ([less(seeds, all_runs["fedavg"], lambda run: run.best)]
              if several else []) +
             [spread([run.last_ten for run in runs], 1), f"{swing:.1f}",
              f"{statistics.fmean(run.megabytes for run in runs):,.1f}",
              f"{statistics.fmean(run.bits for run in runs):.3f}"])
     head = (["method"] + (["seeds"] if several else []) +
-            ["best, %", "paper's best, %"] +
+            ["best, %"] + (["paper's best, %"] if papers else []) +
             (["less FedAvg's best"] if several else []) +
             ["last ten, %", "they swing by", "uploaded MB", "bits/parameter"])
     return table(head, ["---"] + (len(head) - 1) * ["---:"], rows)
 
 
 def difference(seeds, base, first, last):
-    """Of the means of these rounds, with its standard error: over seeds, or over
-    blocks of ten rounds if there is but one seed, since rounds beside each other
-    are not independent."""
+    """Of the means of these rounds; of one seed with the standard error over
+    blocks of ten rounds, since rounds beside each other are not independent."""
     def of(seed):
         return [ours - theirs for ours, theirs in zip(
             seeds[seed].accuracies[first - 1:last],
             base[seed].accuracies[first - 1:last])]
     shared = [seed for seed in seeds if seed in base]
     if len(shared) > 1:
-        samples = [statistics.fmean(of(seed)) for seed in shared]
-    else:
-        all_rounds = of(shared[0])
-        samples = [statistics.fmean(all_rounds[i:i + LAST])
-                   for i in range(0, len(all_rounds) - LAST + 1, LAST)]
-    text = f"{statistics.fmean(x for seed in shared for x in of(seed)):+.1f}"
-    if len(samples) < 2 or (len(shared) == 1 and len(samples) < 3):
-        return text
-    error = math.sqrt(square_error(samples))
-    return f"{text} ± {error:.1f}" if error >= 0.05 else f"{text} ± {error:.1g}"
+        return told([statistics.fmean(of(seed)) for seed in shared], 1)
+    rounds = of(shared[0])
+    blocks = [statistics.fmean(rounds[i:i + LAST])
+              for i in range(0, len(rounds) - LAST + 1, LAST)]
+    value = statistics.fmean(rounds)
+    return (with_error(value, standard_error(blocks), 1) if len(blocks) > 2
+            else f"{value:+.1f}")
 
 
-def span_table(runs):
+def span_table(runs, spans=None):
+    spans = spans or SPANS
     several = any(len(seeds) > 1 for seeds in runs.values())
     rows = []
     for method, seeds in runs.items():
         cells = [METHODS[method][0]] + ([str(len(seeds))] if several else [])
-        for first, last in SPANS:
+        for first, last in spans:
             mean = statistics.fmean(
                 x for run in seeds.values()
                 for x in run.accuracies[first - 1:last])
@@ -189,7 +185,7 @@ def span_table(runs):
                 f" ({difference(seeds, runs['fedavg'], first, last)})"))
         rows.append(cells)
     head = (["rounds"] + (["seeds"] if several else []) +
-            [f"{first} to {last}" for first, last in SPANS])
+            [f"{first} to {last}" for first, last in spans])
     return table(head, ["---"] + ["---:"] * (len(head) - 1), rows)
 
 
@@ -213,26 +209,30 @@ def ablation_table():
         ["---"] + 6 * ["---:"], rows)
 
 
-def cifar_table():
+def cifar_rates_table():
+    """The published rates, and others, beside those of the grid."""
     rows = []
-    for method, rate, folder in CIFAR_RUNS:
-        run = Run(f"{CIFAR}{folder}/{method}-seed1.csv")
-        rows.append(
-            [METHODS[method][0], rate] +
-            [f"{statistics.fmean(run.accuracies[first - 1:last]):.1f}"
-             for first, last in CIFAR_SPANS] +
-            [f"{run.best:.2f}", f"{run.last_ten:.1f} ± {run.swing:.1f}",
-             f"{run.megabytes:,.1f}", f"{run.bits:.3f}"])
+    for folder in [""] + CIFAR_RATES:
+        for method, seeds in runs_of(CIFAR + folder).items():
+            rate = folder.removeprefix("-lr") or CIFAR_GRID[method]
+            run = seeds[1]
+            rows.append(
+                [METHODS[method][0], rate] +
+                [f"{statistics.fmean(run.accuracies[first - 1:last]):.1f}"
+                 for first, last in CIFAR_SPANS] + [f"{run.best:.2f}"])
+    rows.sort(key=lambda row: (
+        [name for name, _ in METHODS.values()].index(row[0]), float(row[1])))
+    several = {name for name, group in itertools.groupby(
+        rows, lambda row: row[0]) if len(list(group)) > 1}
     return table(
         ["method", "rate"] + [f"rounds {first} to {last}"
-                              for first, last in CIFAR_SPANS] +
-        ["best, %", "last ten, %", "uploaded MB", "bits/parameter"],
-        ["---"] + 8 * ["---:"], rows)
+                              for first, last in CIFAR_SPANS] + ["best, %"],
+        ["---"] + 5 * ["---:"], [row for row in rows if row[0] in several])
 
 
-def tune_table():
+def tune_table(file, head):
     """Of each method and rate: mean of the last ten rounds; the best is bold."""
-    cells = {(row["method"], row["lr"]): row for row in rows_of("tune.csv")}
+    cells = {(row["method"], row["lr"]): row for row in rows_of(file)}
     rates = ["0.01", "0.03", "0.1", "0.3", "1"]
     rows = []
     for method in dict.fromkeys(method for method, _ in cells):
@@ -245,7 +245,7 @@ def tune_table():
             row.append(f"**{text}**" if values.get(rate) == best
                        and len(values) > 1 else text)
         rows.append(row)
-    return table(["learning rate"] + rates,
+    return table([head] + rates,
                  ["---"] + ["---:"] * len(rates), rows)
 
 
@@ -264,8 +264,7 @@ def close_rates_table():
             differences.append(after - before)
         rows.append([METHODS[method][0], f"{second} less {first}",
                      ", ".join(f"{value:+.1f}" for value in differences),
-                     told(statistics.fmean(differences),
-                          math.sqrt(square_error(differences)), 1)])
+                     told(differences, 1)])
     return table(["method", "learning rates", "seeds 1, 2, 3", "mean"],
                  ["---", "---:", "---:", "---:"], rows)
 
@@ -301,6 +300,19 @@ def bits_table():
         ["noise", "batch norm", "bits/parameter (first, last round)",
          "uploaded MB", "best, %", "last ten, %", "rounds 1-15, 16-30, %"],
         ["---", "---"] + 5 * ["---:"], rows)
+
+
+def time_table():
+    """Of `fedmrn report --csv`."""
+    names = {"fedpm-sgd": "FedPM, SGD", "topk-ef": "Top-k, error feedback",
+             "fedmrn-plain": "FedMRN, masks sent plainly"}
+    rows = []
+    for row in rows_of("complexity.csv"):
+        train, encode = float(row["train_s"]), 1000 * float(row["encode_s"])
+        rows.append([names.get(row["label"], row["label"]), f"{train:.2f}",
+                     f"{encode:.2f}", f"{encode / train / 10:.2f}"])
+    return table(["method", "training, s", "compression, ms",
+                  "of training, %"], ["---"] + 3 * ["---:"], rows)
 
 
 def noise_table(method):
@@ -343,23 +355,27 @@ def statistics_table():
 
 
 def headline():
-    """Seed 1, one row a method of the paper's table."""
+    """Seed 1, one row a method of the paper's table, and the best of several
+    seeds where there are some."""
     rows = []
-    runs = {method: seeds[1] for method, seeds in runs_of(TABLE1).items()}
-    for method, run in runs.items():
+    all_runs = runs_of(TABLE1)
+    for method, seeds in all_runs.items():
         name, paper = METHODS[method]
         if not paper:
             continue
+        run = seeds[1]
         rows.append([
-            name, f"{run.best:.2f}", paper,
+            name, f"{run.best:.2f}",
+            spread([its.best for its in seeds.values()], 2)
+            if len(seeds) > 1 else "", paper,
             f"{run.last_ten:.1f} ± {run.swing:.1f}", f"{run.megabytes:,.1f} MB",
             f"{run.bits:.3f}",
-            f"{runs['fedavg'].megabytes / run.megabytes:.1f}x"])
+            f"{all_runs['fedavg'][1].megabytes / run.megabytes:.1f}x"])
     return table(
-        ["method", "best accuracy, %", "paper's best, %",
+        ["method", "best accuracy, %", "of three seeds", "paper's best, %",
          "mean of the last 10 rounds, %", "uploaded", "bits/parameter",
          "compression"],
-        ["---"] + 6 * ["---:"], rows)
+        ["---"] + 7 * ["---:"], rows)
 
 
 # Name: the page, and the table.
@@ -374,10 +390,18 @@ TABLES = {
                       lambda: span_table(of_several_seeds(runs_of(TABLE1)))),
     "Below one bit": ("docs/results.md", bits_table),
     "Ablation": ("docs/results.md", ablation_table),
-    "CIFAR-10": ("docs/results.md", cifar_table),
-    "Learning rates": ("docs/results.md", tune_table),
+    "CIFAR-10": ("docs/results.md",
+                 lambda: accuracy_table(runs_of(CIFAR), papers=False)),
+    "CIFAR-10, rounds": ("docs/results.md",
+                         lambda: span_table(runs_of(CIFAR), CIFAR_SPANS)),
+    "CIFAR-10, rates": ("docs/results.md", cifar_rates_table),
+    "CIFAR-10, tuning": ("docs/results.md", lambda: tune_table(
+        "tune-cifar10.csv", "learning rate, CIFAR-10")),
+    "Learning rates": ("docs/results.md", lambda: tune_table(
+        "tune.csv", "learning rate")),
     "Close rates": ("docs/results.md", close_rates_table),
     "Statistics": ("docs/results.md", statistics_table),
+    "Time of a client": ("docs/results-short.md", time_table),
     "Noise": ("docs/results-short.md", lambda: noise_table("fedmrn")),
     "Noise, signed": ("docs/results-short.md",
                       lambda: noise_table("fedmrns")),
