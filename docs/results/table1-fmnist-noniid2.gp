@@ -3,8 +3,8 @@
 set datafile separator ","
 set terminal svg size 900,490 font "sans-serif,13" background "white"
 set output "table1-fmnist-noniid2.svg"
-methods = "fedavg fedmrn fedmrns eden drive-biased terngrad signsgd topk fedbat fedsparsify fedpm"
-titles = "FedAvg FedMRN FedMRNS EDEN 'DRIVE, biased' TernGrad SignSGD Top-k FedBAT FedSparsify FedPM"
+methods = "fedavg fedmrn fedmrns eden drive terngrad signsgd topk fedbat fedsparsify fedpm"
+titles = "FedAvg FedMRN FedMRNS EDEN DRIVE TernGrad SignSGD Top-k FedBAT FedSparsify FedPM"
 array colours[11] = ["#7f7f7f", "#d62728", "#1f77b4", "#2ca02c", "#111111", \
   "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#bcbd22", "#17becf"]
 file(i) = "table1-fmnist-noniid2/" . word(methods, i) . "-seed1.csv"

@@ -223,6 +223,11 @@ TEST_F(ReportTest, DifferencesAreToldOnlyWhereSeedsTellThem) {
            "88.3 ± 0.3", "one seed"},
           {"FedMRN", "4", "89.00 ± 7.48", "not told apart", "88.50 ± 7.48",
            "0.71", "not told apart", "88.6 ± 0.2", "not told apart"}}));
+  EXPECT_TRUE(ProtocolNote(setting, setting.cells.at(0))
+                  .starts_with("1 to 4 seeds, and each asks other clients: "
+                               "between rows of other seeds only differences "
+                               "compare; of the last ten"))
+      << ProtocolNote(setting, setting.cells.at(0));
 }
 
 // Of the paper's number only mean and deviation are known.

@@ -251,7 +251,10 @@ std::string ProtocolNote(const Setting& setting, const Cell& cell) {
   std::string note =
       fewest_seeds == most_seeds
           ? Counted(most_seeds, "seed")
-          : fmt::format("{} to {} seeds", fewest_seeds, most_seeds);
+          : fmt::format(
+                "{} to {} seeds, and each asks other clients: "
+                "between rows of other seeds only differences compare",
+                fewest_seeds, most_seeds);
   if (fewest_rounds < results::kLastRounds) {
     note += fmt::format(
         "; of the last ten rounds only {} there",
