@@ -210,7 +210,8 @@ class ReportTest(ReportVerbTest):
         self.assertIn("1 to 3 seeds, and each asks other clients: between "
                       "rows of other seeds only differences compare; "
                       "train.lr not as usual: FedMRN 0.03. Not the paper's "
-                      "protocol (its values in brackets): rounds.count=20 (100), train.epochs=2 (10), "
+                      "protocol (its values in brackets): rounds.count=20 "
+                      "(100), train.epochs=2 (10), "
                       "partition.labels_assignment=random (cyclic).", text)
         self.assertIn("| FedMRN | 3 | **89.00 ± 1.00** | the best | "
                       "**86.17 ± 0.97** | 1.55 | the best |", text)
