@@ -17,6 +17,7 @@ import math
 import pathlib
 import statistics
 import sys
+import tomllib
 
 HERE = pathlib.Path(__file__).parent
 LAST = 10  # rounds, also of a block
@@ -45,6 +46,7 @@ STATISTICS = "statistics-fmnist-30x3"
 CIFAR = "cifar10-noniid2-60x2"
 CIFAR_RATES = ["-lr0.03", "-lr0.1"]  # other than the grid's, folders of seed 1
 CIFAR_SPANS = [(1, 20), (21, 40), (41, 60)]
+CIFAR_GRID = HERE.parent.parent / "configs/grids/cifar10.toml"
 ABLATION = "ablation-fmnist-60x5"
 ABLATED = {
     "fedmrn": "FedMRN",
@@ -211,13 +213,14 @@ def ablation_table():
 
 def cifar_rates_table():
     """The published rates, and others, beside those of the grid."""
+    grid = tomllib.loads(CIFAR_GRID.read_text())["variants"]["method"]
     rows = []
     for folder in [""] + CIFAR_RATES:
         for method, seeds in runs_of(CIFAR + folder).items():
-            rate = folder.removeprefix("-lr") or CIFAR_GRID[method]
+            rate = folder.removeprefix("-lr") or grid[method]["train"]["lr"]
             run = seeds[1]
             rows.append(
-                [METHODS[method][0], rate] +
+                [METHODS[method][0], str(rate)] +
                 [f"{statistics.fmean(run.accuracies[first - 1:last]):.1f}"
                  for first, last in CIFAR_SPANS] + [f"{run.best:.2f}"])
     rows.sort(key=lambda row: (
