@@ -375,7 +375,7 @@ def headline():
             f"{run.bits:.3f}",
             f"{all_runs['fedavg'][1].megabytes / run.megabytes:.1f}x"])
     return table(
-        ["method", "best accuracy, %", "mean of three seeds", "paper's best, %",
+        ["method", "best accuracy, %", "best, three seeds, %", "paper's best, %",
          "mean of the last 10 rounds, %", "uploaded", "bits/parameter",
          "compression"],
         ["---"] + 7 * ["---:"], rows)
