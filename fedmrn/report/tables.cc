@@ -6,16 +6,15 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "fedmrn/report/differences.h"
 #include "fedmrn/report/paper.h"
 #include "fedmrn/report/text.h"
-#include "fedmrn/report/values.h"
 
 namespace fedmrn::report {
 namespace {
@@ -95,40 +94,10 @@ results::Spread PaperSpread(const PaperAccuracy& paper) {
   return {paper.mean, paper.std, kPaperSeeds};
 }
 
-// A figure of groups, and of their runs.
-struct Figure {
-  results::Spread Group::*of_group;
-  double (*of_run)(const results::Summary&);
-};
-constexpr Figure kBest = {
-    &Group::best, [](const results::Summary& run) { return run.best.score; }};
-constexpr Figure kLastTen = {&Group::last_ten, [](const results::Summary& run) {
-                               return run.last_ten.mean;
-                             }};
-
-// Of each run, by its seed.
-using BySeed = std::map<Values, double>;
-
-BySeed BySeedOf(const Group& group, const Figure& figure) {
-  BySeed values;
-  for (const SavedRun* run : group.runs) {
-    values[ValuesOf(*run, Part::kSeed)] =
-        UnitOf(run->metric).scale * figure.of_run(run->summary);
-  }
-  return values;
-}
-
-// Over the seeds that both have.
 std::string DifferenceText(const BySeed& first, const BySeed& second,
                            int digits) {
-  std::vector<double> differences;
-  for (const auto& [seed, value] : first) {
-    const auto other = second.find(seed);
-    if (other != second.end()) differences.push_back(value - other->second);
-  }
-  return differences.empty()
-             ? "no seed of both"
-             : DifferenceText(results::DifferenceOfPairs(differences), digits);
+  const auto difference = DifferenceOf(first, second);
+  return difference ? DifferenceText(*difference, digits) : "no seed of both";
 }
 
 // FedAvg, or the best where there is none; null if nothing was tested.
@@ -153,29 +122,6 @@ std::string ReferenceName(const Cell& cell) {
   return rows > 1 && bare
              ? fedavg->label + " lr=" + fedavg->runs.front()->Get("train.lr")
              : fedavg->label;
-}
-
-// Best accuracies summed over the paper's three partitions, of the seeds that
-// all three have.
-BySeed SumOverPartitions(const Setting& setting, const std::string& label) {
-  BySeed sum;
-  for (const PaperPartition& partition : kPaperPartitions) {
-    const Cell* cell = setting.CellOf(partition.kind);
-    const Group* group = cell == nullptr ? nullptr : cell->Labelled(label);
-    if (group == nullptr) return {};
-    const bool first = partition.kind == kPaperPartitions.front().kind;
-    BySeed more;
-    for (const auto& [seed, value] : BySeedOf(*group, kBest)) {
-      const auto before = sum.find(seed);
-      if (first) {
-        more[seed] = value;
-      } else if (before != sum.end()) {
-        more[seed] = before->second + value;
-      }
-    }
-    sum = std::move(more);
-  }
-  return sum;
 }
 
 // What the baseline of a setting is called.
