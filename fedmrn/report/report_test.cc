@@ -160,6 +160,12 @@ TEST_F(ReportTest, EveryConfigurationStandsInEveryTable) {
                            "'uniform, lr=0.03'", "'uniform, w/o SM'"}) {
     EXPECT_NE(noise.script.find(line), std::string::npos) << line;
   }
+  // Of other noise there is that picture, of all else this one.
+  const Picture ablation = *AblationPicture(setting, cell);
+  for (const char* bar : {"'FedMRN'", "'FedMRN lr=0.3'", "'FedMRN w/o SM'"}) {
+    EXPECT_NE(ablation.script.find(bar), std::string::npos) << bar;
+  }
+  EXPECT_EQ(ablation.script.find("'FedMRN magnitude=0.05'"), std::string::npos);
   const std::string markdown = MarkdownReport(study), csv = CsvReport(study);
   for (const std::string& label : labels) {
     for (const Picture& picture : pictures) {
